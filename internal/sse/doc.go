@@ -1,0 +1,2 @@
+// Package sse turns bytes into server-sent events and back.
+package sse
