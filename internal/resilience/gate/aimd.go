@@ -1,0 +1,185 @@
+package gate
+
+import (
+	"sync/atomic"
+	"time"
+
+	"spillway/internal/gateway"
+)
+
+// The machine of additive increase, multiplicative decrease: seed 001 sections 3.35 and 3.37, spec resilience.md
+// section 5. All functions here are pure.
+
+// state is the AIMD state of one (account, model). It is immutable once published.
+type state struct {
+	engaged   bool
+	limit     float64
+	cutAt     time.Time // attempts that began before it belong to a congestion that was already answered
+	looseAt   time.Time // since when no more than half of the limit is used; zero = it is used
+	successAt time.Time
+}
+
+// effective returns the limit in whole attempts and whether there is one.
+func effective(cfg AIMD, s *state, now time.Time) (int, bool) {
+	switch {
+	case cfg.Mode == AIMDOff:
+		return 0, false
+	case cfg.Mode == AIMDAlways:
+		if s == nil || !s.engaged {
+			return max(int(cfg.Start), 1), true
+		}
+		return max(int(s.limit), 1), true
+	case s == nil || !s.engaged || expired(cfg, *s, now):
+		return 0, false
+	}
+	return max(int(s.limit), 1), true
+}
+
+// expired: for Calm long the limit was at least twice of what was used, so it is no limit any more.
+func expired(cfg AIMD, s state, now time.Time) bool {
+	return cfg.Mode == AIMDOnDemand && s.engaged && !s.looseAt.IsZero() && now.Sub(s.looseAt) >= cfg.Calm
+}
+
+// congestion is a 429 for this account and model.
+type congestion struct {
+	inFlight int // this attempt included
+	hinted   bool
+	local    bool
+	beganAt  time.Time
+}
+
+// congested answers a 429: it engages the limit or cuts it, once per congestion event.
+func congested(cfg AIMD, s state, c congestion, now time.Time) state {
+	s = settle(cfg, s, now)
+	switch {
+	case cfg.Mode == AIMDOff:
+		return s
+	case cfg.Mode == AIMDAlways && s.engaged, cfg.Mode == AIMDOnDemand && s.engaged:
+		if !c.beganAt.After(s.cutAt) {
+			return s
+		}
+	case cfg.Mode == AIMDAlways:
+		s.engaged, s.limit = true, cfg.Start
+	case c.hinted, !c.local && (s.successAt.IsZero() || now.Sub(s.successAt) > cfg.SuccessWithin):
+		return s // a hint or a dead account is the cooldown's business
+	}
+	base := float64(c.inFlight)
+	if cfg.Mode == AIMDAlways || (s.limit > 0 && s.limit < base) {
+		base = s.limit
+	}
+	s.engaged, s.limit, s.cutAt, s.looseAt = true, max(1, base*cfg.Cut), now, time.Time{}
+	return s
+}
+
+// succeeded grows the limit while it is used.
+func succeeded(cfg AIMD, s state, inFlight int, now time.Time) state {
+	s = settle(cfg, s, now)
+	s.successAt = now
+	if cfg.Mode == AIMDAlways && !s.engaged {
+		s.engaged, s.limit = true, cfg.Start
+	}
+	if !s.engaged {
+		return s
+	}
+	if cfg.Mode == AIMDAlways || float64(inFlight) > s.limit/2 {
+		s.limit += 1 / s.limit
+	}
+	if cfg.Max > 0 {
+		s.limit = min(s.limit, float64(cfg.Max))
+	}
+	return s
+}
+
+// pressed follows how much of the limit is used; inFlight is the number after an attempt began or ended.
+func pressed(cfg AIMD, s state, inFlight int, now time.Time) state {
+	s = settle(cfg, s, now)
+	switch {
+	case !s.engaged || float64(inFlight) > s.limit/2:
+		s.looseAt = time.Time{}
+	case s.looseAt.IsZero():
+		s.looseAt = now
+	}
+	return s
+}
+
+// settle makes time that passed visible.
+func settle(cfg AIMD, s state, now time.Time) state {
+	if expired(cfg, s, now) {
+		return state{successAt: s.successAt}
+	}
+	return s
+}
+
+// account is the cell of one (account, model): a counter and the published AIMD state.
+type account struct {
+	n     atomic.Int64
+	state atomic.Pointer[state] // nil = never engaged; replaced under Room.mu
+	// successAt is kept apart while nothing is engaged, so that the normal case allocates nothing. Unix nanoseconds.
+	successAt atomic.Int64
+}
+
+func newAccount() *account { return new(account) }
+
+func (a *account) limit(cfg AIMD, now time.Time) (int, bool) {
+	return effective(cfg, a.state.Load(), now)
+}
+
+func (a *account) load() state {
+	var s state
+	if p := a.state.Load(); p != nil {
+		s = *p
+	}
+	if at := a.successAt.Load(); at != 0 {
+		s.successAt = time.Unix(0, at)
+	}
+	return s
+}
+
+// store publishes a state; one that is not engaged needs no room.
+func (a *account) store(s state) {
+	if s.engaged {
+		a.state.Store(&s)
+		return
+	}
+	if a.state.Load() != nil {
+		a.state.Store(nil)
+	}
+}
+
+// took, gave and learn are called under Room.mu.
+func (a *account) took(cfg AIMD, now time.Time) {
+	n := a.n.Add(1)
+	a.press(cfg, int(n), now)
+}
+
+func (a *account) gave(cfg AIMD, now time.Time) {
+	n := a.n.Add(-1)
+	a.press(cfg, int(n), now)
+}
+
+func (a *account) press(cfg AIMD, n int, now time.Time) {
+	p := a.state.Load()
+	if p == nil {
+		return
+	}
+	if s := pressed(cfg, *p, n, now); s != *p {
+		a.store(s)
+	}
+}
+
+func (a *account) learn(h *Handle, o gateway.Outcome, beganAt, now time.Time) {
+	if o.Uncounted || h.cfg.AIMD.Mode == AIMDOff {
+		return
+	}
+	cfg, n := h.cfg.AIMD, int(a.n.Load())
+	switch o.Kind {
+	case gateway.Success:
+		if p := a.state.Load(); p != nil || cfg.Mode == AIMDAlways {
+			a.store(succeeded(cfg, a.load(), n, now))
+		}
+		a.successAt.Store(now.UnixNano())
+	case gateway.RateLimited:
+		c := congestion{inFlight: n, hinted: o.RetryAfter > 0, local: h.local, beganAt: beganAt}
+		a.store(congested(cfg, a.load(), c, now))
+	}
+}

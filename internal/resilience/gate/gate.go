@@ -1,0 +1,259 @@
+// Package gate answers: is there room for one more attempt on this candidate? It counts attempts in flight against four
+// caps (global, provider, connection, exact model at the connection), taken together all or nothing, against the AIMD
+// limit of (account, model), and against the small cap of a candidate that has not yet proven itself.
+//
+// It delays, it never forbids, and a full gate disables nothing. In flight is never above a cap. What was taken comes
+// back exactly once, by the permit's Record, whatever the outcome. Nothing here blocks or waits: waiting is the
+// queue's, which is told through Options.OnFree that something may have become free.
+package gate
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spillway/internal/gateway"
+	"spillway/internal/resilience"
+)
+
+// Options tune a room.
+type Options struct {
+	// OnFree is called, outside all locks, whenever something that was full or paced may run: a slot came back, or a
+	// first content arrived (which may prove a candidate). It must be quick and may be called from any goroutine.
+	OnFree func()
+	// Keep is how many candidates that no snapshot holds any more are remembered; default 1024.
+	Keep int
+}
+
+// Room owns all counters. It is safe for concurrent use.
+type Room struct {
+	onFree func()
+
+	mu     sync.Mutex // guards every change of a counter, so that taking is all or nothing
+	global counter
+
+	providers index[gateway.ProviderID, counter]
+	conns     index[string, counter]
+	models    index[modelKey, counter]
+	accounts  index[modelKey, account]
+	lastKey   atomic.Int64
+}
+
+// modelKey is an exact model at a connection (by identity) or at an account.
+type modelKey struct {
+	owner string
+	model gateway.ModelID
+}
+
+// counter is a number of attempts in flight. It is written under Room.mu and read without it.
+type counter struct {
+	key int // opaque id for queues; only of models
+	n   atomic.Int64
+}
+
+// New returns an empty room. It starts nothing.
+func New(o Options) *Room {
+	if o.Keep <= 0 {
+		o.Keep = 1024
+	}
+	if o.OnFree == nil {
+		o.OnFree = func() {}
+	}
+	return &Room{
+		onFree:    o.OnFree,
+		providers: newIndex[gateway.ProviderID, counter](o.Keep),
+		conns:     newIndex[string, counter](o.Keep),
+		models:    newIndex[modelKey, counter](o.Keep),
+		accounts:  newIndex[modelKey, account](o.Keep),
+	}
+}
+
+// Handle is the room bound to one candidate under one configuration. It implements [resilience.Handle].
+type Handle struct {
+	room   *Room
+	cfg    Config
+	proven func(time.Time) bool
+	local  bool
+
+	connCap, modelCap int
+	provider          *counter
+	conn              *counter
+	model             *counter
+	account           *account
+}
+
+var _ resilience.Handle = (*Handle)(nil)
+
+// Bind returns the handle of a candidate. Counters are shared by key with every other handle, also with those of older
+// snapshots; the caps are the handle's own. A zero cfg is Default(). proven tells whether the candidate has proven itself; nil = always.
+func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool) *Handle {
+	if cfg == (Config{}) {
+		cfg = Default()
+	}
+	id := c.Connection.Identity
+	if id == "" {
+		id = string(c.Connection.ID)
+	}
+	owner := string(c.Connection.Account)
+	if owner == "" {
+		owner = id
+	}
+	h := &Handle{room: r, cfg: cfg, proven: proven, connCap: c.Connection.MaxConcurrent,
+		modelCap: c.Connection.ModelConcurrency[c.Model]}
+	var provider gateway.ProviderID
+	if p := c.Connection.Provider; p != nil {
+		provider, h.local = p.ID, p.Class == gateway.Local
+	}
+	h.provider = r.providers.get(provider, newCounter)
+	h.conn = r.conns.get(id, newCounter)
+	h.model = r.models.get(modelKey{id, c.Model}, func() *counter { return &counter{key: int(r.lastKey.Add(1))} })
+	h.account = r.accounts.get(modelKey{owner, c.Model}, newAccount)
+	return h
+}
+
+func newCounter() *counter { return new(counter) }
+
+// Key is a small number that is equal for handles of the same connection and model, for the sets of a queue.
+func (h *Handle) Key() int { return h.model.key }
+
+// Peek implements [resilience.Handle].
+func (h *Handle) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
+	if ruling := h.caps(now); !ruling.OK() {
+		return ruling
+	}
+	if !h.onTrial(ask) || h.isProven(now) {
+		return resilience.Ruling{}
+	}
+	return h.trial(ask, now)
+}
+
+// caps applies the caps and the AIMD limit.
+func (h *Handle) caps(now time.Time) resilience.Ruling {
+	switch {
+	case h.full():
+		return delayed(gateway.ConcurrencyFull, time.Time{})
+	case h.paced(now):
+		return delayed(gateway.Paced, time.Time{})
+	}
+	return resilience.Ruling{}
+}
+
+func delayed(why gateway.Reason, until time.Time) resilience.Ruling {
+	return resilience.Ruling{Verdict: resilience.Delayed, Layer: gateway.LayerPacing, Reason: why, Until: until}
+}
+
+// full reports whether one of the four caps is reached.
+func (h *Handle) full() bool {
+	return reached(&h.room.global, h.cfg.GlobalConcurrency) || reached(h.provider, h.cfg.ProviderConcurrency) ||
+		reached(h.conn, h.connCap) || reached(h.model, h.modelCap)
+}
+
+func reached(c *counter, limit int) bool { return limit > 0 && c.n.Load() >= int64(limit) }
+
+// paced reports whether the AIMD limit is reached.
+func (h *Handle) paced(now time.Time) bool {
+	limit, engaged := h.account.limit(h.cfg.AIMD, now)
+	return engaged && h.account.n.Load() >= int64(limit)
+}
+
+// onTrial reports whether the cap of the unproven would say no if the candidate is unproven. Alone in its pool a
+// candidate has no such cap.
+func (h *Handle) onTrial(ask *resilience.Ask) bool {
+	limit := h.cfg.UnprovenCap
+	return limit > 0 && ask != nil && ask.PoolSize > 1 && h.model.n.Load() >= int64(limit)
+}
+
+func (h *Handle) isProven(now time.Time) bool { return h.proven == nil || h.proven(now) }
+
+// trial applies the cap of an unproven candidate: UnprovenCap while another candidate of the pool is proven; without
+// one it grows with the time that the request has waited.
+func (h *Handle) trial(ask *resilience.Ask, now time.Time) resilience.Ruling {
+	if ask.PoolProven || h.cfg.UnprovenStep <= 0 || h.cfg.UnprovenEvery <= 0 {
+		return delayed(gateway.Unproven, time.Time{})
+	}
+	steps := int(ask.Waited / h.cfg.UnprovenEvery)
+	if h.model.n.Load() < int64(h.cfg.UnprovenCap+steps*h.cfg.UnprovenStep) {
+		return resilience.Ruling{}
+	}
+	next := time.Duration(steps+1) * h.cfg.UnprovenEvery
+	return delayed(gateway.Unproven, now.Add(next-ask.Waited))
+}
+
+// Allow implements [resilience.Handle]. It takes one place of every cap, or none.
+func (h *Handle) Allow(_ context.Context, ask *resilience.Ask, now time.Time) (resilience.Permit, resilience.Ruling) {
+	proven := h.isProven(now) // asked before the lock: it is another room's
+	h.room.mu.Lock()
+	defer h.room.mu.Unlock()
+	ruling := h.caps(now)
+	if ruling.OK() && !proven && h.onTrial(ask) {
+		ruling = h.trial(ask, now)
+	}
+	if !ruling.OK() {
+		return nil, ruling
+	}
+	h.room.global.n.Add(1)
+	h.provider.n.Add(1)
+	h.conn.n.Add(1)
+	h.model.n.Add(1)
+	h.account.took(h.cfg.AIMD, now)
+	return &permit{handle: h, beganAt: now}, resilience.Ruling{}
+}
+
+// InFlight is the number of attempts in flight on this connection and model.
+func (h *Handle) InFlight() int { return int(h.model.n.Load()) }
+
+// Limit is how many attempts at once the candidate is thought to carry: the smallest of the AIMD limit and the caps of
+// connection and model, or Config.DefaultLimit when there is none of them.
+func (h *Handle) Limit(now time.Time) int {
+	limit := 0
+	smaller := func(n int) {
+		if n > 0 && (limit == 0 || n < limit) {
+			limit = n
+		}
+	}
+	smaller(h.connCap)
+	smaller(h.modelCap)
+	if n, engaged := h.account.limit(h.cfg.AIMD, now); engaged {
+		smaller(n)
+	}
+	if limit == 0 {
+		limit = max(h.cfg.DefaultLimit, 1)
+	}
+	return limit
+}
+
+// permit holds one place of every cap.
+type permit struct {
+	handle  *Handle
+	beganAt time.Time
+	done    atomic.Bool
+}
+
+// Alive implements [resilience.Permit]: a first content may have proven the candidate, so what waited for that looks
+// again.
+func (p *permit) Alive(time.Time) {
+	if !p.done.Load() && p.handle.cfg.UnprovenCap > 0 {
+		p.handle.room.onFree()
+	}
+}
+
+// Record implements [resilience.Permit].
+func (p *permit) Record(o gateway.Outcome, now time.Time) {
+	if p.done.Swap(true) {
+		return
+	}
+	p.handle.give(o, p.beganAt, now)
+	p.handle.room.onFree()
+}
+
+func (h *Handle) give(o gateway.Outcome, beganAt, now time.Time) {
+	h.room.mu.Lock()
+	defer h.room.mu.Unlock()
+	h.account.learn(h, o, beganAt, now)
+	h.room.global.n.Add(-1)
+	h.provider.n.Add(-1)
+	h.conn.n.Add(-1)
+	h.model.n.Add(-1)
+	h.account.gave(h.cfg.AIMD, now)
+}
