@@ -1,0 +1,365 @@
+// Package wire answers one question: what does a provider of each of the four protocols write on the wire? It reads
+// the requests that a fake upstream gets and builds the answers, event by event, as the real ones are shaped, so that
+// the public SDKs parse them. It is keyed by the protocol. It never decides to fail and never touches a socket.
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+
+	"spillway/internal/gateway"
+)
+
+// Op is what a request asks for.
+type Op uint8
+
+// The operations.
+const (
+	Generate Op = iota + 1
+	CountTokens
+	Embed
+	EmbedBatch // Gemini's batchEmbedContents
+	ListModels
+	GetModel
+)
+
+// Call is a request to a fake upstream, read.
+type Call struct {
+	Op       Op
+	Protocol gateway.Protocol
+	Model    string
+	Stream   bool
+	JSONList bool // Gemini without alt=sse: the stream is one JSON array
+
+	Prompt       string // the last text of the user
+	Prefill      string // text of a trailing assistant message
+	HasPrefill   bool
+	Tools        []Tool
+	ToolResult   bool // the last message is a tool's result
+	IncludeUsage bool
+	MaxTokens    int // 0 = not given
+	InputTokens  int // of the whole body, estimated
+	Inputs       []string
+	Base64       bool // embeddings as base64
+}
+
+// Tool is a tool that the client offers.
+type Tool struct {
+	Name   string
+	Schema json.RawMessage
+}
+
+// ErrNotFound says that no operation lives at a path.
+var ErrNotFound = errors.New("no such path")
+
+// Route finds out what a path asks for. Anything may stand before the known end of the path, so one source can be
+// given with any prefix.
+func Route(method, path string, query url.Values, anthropicHeader bool) (Call, error) {
+	p := strings.TrimSuffix(path, "/")
+	last := p[strings.LastIndexByte(p, '/')+1:]
+	if method == "GET" || method == "HEAD" {
+		return routeList(p, last, anthropicHeader)
+	}
+	if method != "POST" {
+		return Call{}, ErrNotFound
+	}
+	if i := strings.Index(p, "/models/"); i >= 0 {
+		return routeGemini(p[i+len("/models/"):], query)
+	}
+	switch {
+	case strings.HasSuffix(p, "/chat/completions"):
+		return Call{Op: Generate, Protocol: gateway.OpenAI}, nil
+	case strings.HasSuffix(p, "/messages/count_tokens"):
+		return Call{Op: CountTokens, Protocol: gateway.Anthropic}, nil
+	case last == "responses":
+		return Call{Op: Generate, Protocol: gateway.Responses}, nil
+	case last == "messages":
+		return Call{Op: Generate, Protocol: gateway.Anthropic}, nil
+	case last == "embeddings":
+		return Call{Op: Embed, Protocol: gateway.OpenAI}, nil
+	}
+	return Call{}, ErrNotFound
+}
+
+func routeList(p, last string, anthropic bool) (Call, error) {
+	c := Call{Op: ListModels, Protocol: gateway.OpenAI}
+	if anthropic {
+		c.Protocol = gateway.Anthropic
+	}
+	if strings.Contains(p, "/v1beta/") {
+		c.Protocol = gateway.Gemini
+	}
+	if last == "models" {
+		return c, nil
+	}
+	if i := strings.Index(p, "/models/"); i >= 0 {
+		c.Op, c.Model = GetModel, p[i+len("/models/"):]
+		return c, nil
+	}
+	return c, ErrNotFound
+}
+
+func routeGemini(rest string, query url.Values) (Call, error) {
+	model, verb, ok := strings.Cut(rest, ":")
+	if !ok {
+		return Call{}, ErrNotFound
+	}
+	c := Call{Protocol: gateway.Gemini, Model: model}
+	switch verb {
+	case "generateContent":
+		c.Op = Generate
+	case "streamGenerateContent":
+		c.Op, c.Stream, c.JSONList = Generate, true, query.Get("alt") != "sse"
+	case "countTokens":
+		c.Op = CountTokens
+	case "embedContent":
+		c.Op = Embed
+	case "batchEmbedContents":
+		c.Op = EmbedBatch
+	default:
+		return Call{}, ErrNotFound
+	}
+	return c, nil
+}
+
+// Decode reads the body into the call. An error is the client's fault (400).
+func (c *Call) Decode(body []byte) error {
+	c.InputTokens = len(body)/4 + 1
+	var err error
+	switch {
+	case c.Op == ListModels || c.Op == GetModel:
+		return nil
+	case c.Protocol == gateway.Gemini:
+		err = c.decodeGemini(body)
+	case c.Op == Embed:
+		err = c.decodeEmbed(body)
+	case c.Protocol == gateway.Responses:
+		err = c.decodeResponses(body)
+	default:
+		err = c.decodeChat(body)
+	}
+	if err == nil && c.Model == "" {
+		err = errors.New("you must provide a model parameter")
+	}
+	return err
+}
+
+// WantsTool reports whether the answer is a tool call: tools are offered, the prompt asks for it, and no result is
+// there yet.
+func (c *Call) WantsTool() bool {
+	return len(c.Tools) > 0 && !c.ToolResult && strings.Contains(strings.ToLower(c.Prompt), "call the tool")
+}
+
+// message is a turn of any of the three JSON APIs that have messages.
+type message struct {
+	Type    string          `json:"type"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// turns reads prompt, prefill and tool result out of the messages.
+func (c *Call) turns(ms []message) {
+	for i, m := range ms {
+		text, result := contentText(m.Content)
+		final := i == len(ms)-1
+		switch {
+		case m.Role == "tool" || m.Type == "function_call_output" || result:
+			c.ToolResult = final
+		case m.Role == "user":
+			c.Prompt = text
+		case final && (m.Role == "assistant" || m.Role == "model"):
+			c.Prefill, c.HasPrefill = text, true
+		}
+	}
+}
+
+// contentText joins the text of a content that is a string or a list of parts.
+func contentText(raw json.RawMessage) (text string, toolResult bool) {
+	if json.Unmarshal(raw, &text) == nil {
+		return text, false
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return "", false
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.Text)
+		toolResult = toolResult || p.Type == "tool_result"
+	}
+	return b.String(), toolResult
+}
+
+type toolSpec struct {
+	Name        string          `json:"name"`
+	Parameters  json.RawMessage `json:"parameters"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	JSONSchema  json.RawMessage `json:"parametersJsonSchema"`
+	Function    *toolSpec       `json:"function"`
+}
+
+func (c *Call) offer(specs []toolSpec) {
+	for _, s := range specs {
+		if s.Function != nil {
+			s = *s.Function
+		}
+		if s.Name == "" {
+			continue
+		}
+		t := Tool{Name: s.Name}
+		for _, schema := range []json.RawMessage{s.Parameters, s.InputSchema, s.JSONSchema} {
+			if len(schema) > 0 {
+				t.Schema = schema
+			}
+		}
+		c.Tools = append(c.Tools, t)
+	}
+}
+
+// decodeChat reads chat completions and messages, whose fields have the same names.
+func (c *Call) decodeChat(body []byte) error {
+	var in struct {
+		Model     string     `json:"model"`
+		Stream    bool       `json:"stream"`
+		Messages  []message  `json:"messages"`
+		Tools     []toolSpec `json:"tools"`
+		MaxTokens int        `json:"max_tokens"`
+		MaxComp   int        `json:"max_completion_tokens"`
+		Options   struct {
+			IncludeUsage bool `json:"include_usage"`
+		} `json:"stream_options"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return err
+	}
+	c.Model, c.Stream, c.IncludeUsage = in.Model, in.Stream, in.Options.IncludeUsage
+	c.MaxTokens = max(in.MaxTokens, in.MaxComp)
+	c.turns(in.Messages)
+	c.offer(in.Tools)
+	if len(in.Messages) == 0 {
+		return errors.New("messages: at least one message is required")
+	}
+	return nil
+}
+
+func (c *Call) decodeResponses(body []byte) error {
+	var in struct {
+		Model     string          `json:"model"`
+		Stream    bool            `json:"stream"`
+		Input     json.RawMessage `json:"input"`
+		Tools     []toolSpec      `json:"tools"`
+		MaxTokens int             `json:"max_output_tokens"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return err
+	}
+	c.Model, c.Stream, c.MaxTokens = in.Model, in.Stream, in.MaxTokens
+	c.offer(in.Tools)
+	var items []message
+	if json.Unmarshal(in.Input, &c.Prompt) == nil {
+		return nil
+	}
+	if err := json.Unmarshal(in.Input, &items); err != nil {
+		return errors.New("input: must be a string or a list of items")
+	}
+	c.turns(items)
+	return nil
+}
+
+type geminiContent struct {
+	Role  string `json:"role"`
+	Parts []struct {
+		Text             string          `json:"text"`
+		FunctionResponse json.RawMessage `json:"functionResponse"`
+	} `json:"parts"`
+}
+
+func (g geminiContent) text() (text string, result bool) {
+	var b strings.Builder
+	for _, p := range g.Parts {
+		b.WriteString(p.Text)
+		result = result || len(p.FunctionResponse) > 0
+	}
+	return b.String(), result
+}
+
+func (c *Call) decodeGemini(body []byte) error {
+	var in struct {
+		Contents []geminiContent `json:"contents"`
+		Content  geminiContent   `json:"content"`
+		Requests []struct {
+			Content geminiContent `json:"content"`
+		} `json:"requests"`
+		Tools []struct {
+			Declarations []toolSpec `json:"functionDeclarations"`
+		} `json:"tools"`
+		Config struct {
+			MaxTokens int `json:"maxOutputTokens"`
+		} `json:"generationConfig"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return err
+	}
+	c.MaxTokens = in.Config.MaxTokens
+	for _, t := range in.Tools {
+		c.offer(t.Declarations)
+	}
+	for i, m := range in.Contents {
+		text, result := m.text()
+		switch final := i == len(in.Contents)-1; {
+		case result:
+			c.ToolResult = final
+		case m.Role == "user" || m.Role == "":
+			c.Prompt = text
+		case final:
+			c.Prefill, c.HasPrefill = text, true
+		}
+	}
+	if c.Op == Embed {
+		text, _ := in.Content.text()
+		c.Inputs = []string{text}
+	}
+	for _, r := range in.Requests {
+		text, _ := r.Content.text()
+		c.Inputs = append(c.Inputs, text)
+	}
+	if c.Op == Generate && len(in.Contents) == 0 {
+		return errors.New("contents is not specified")
+	}
+	return nil
+}
+
+func (c *Call) decodeEmbed(body []byte) error {
+	var in struct {
+		Model  string          `json:"model"`
+		Input  json.RawMessage `json:"input"`
+		Format string          `json:"encoding_format"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return err
+	}
+	c.Model, c.Base64 = in.Model, in.Format == "base64"
+	var one string
+	if json.Unmarshal(in.Input, &one) == nil {
+		c.Inputs = []string{one}
+		return nil
+	}
+	if json.Unmarshal(in.Input, &c.Inputs) == nil {
+		return nil
+	}
+	var tokens [][]int // token lists are embedded by their JSON text
+	if json.Unmarshal(in.Input, &tokens) == nil {
+		for _, t := range tokens {
+			b, _ := json.Marshal(t)
+			c.Inputs = append(c.Inputs, string(b))
+		}
+		return nil
+	}
+	c.Inputs = []string{string(in.Input)}
+	return nil
+}

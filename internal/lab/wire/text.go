@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+)
+
+// Words returns the n tokens of the answer to a prompt. They are a function of prompt and seed, each is numbered and
+// unlike its neighbours, and all but the first begin with the space that divides them: a lost, doubled or foreign piece
+// shows.
+func Words(prompt string, seed uint64, n int) []string {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%d|%s", seed, strings.TrimSpace(prompt))
+	base := h.Sum32()
+	out := make([]string, n)
+	for i := range out {
+		mark := (base ^ uint32(i)*2654435761) & 0xffff
+		out[i] = fmt.Sprintf(" token-%03d-%04x", i+1, mark)
+	}
+	if n > 0 {
+		out[0] = out[0][1:]
+	}
+	return out
+}
+
+// Text is the whole answer to a prompt.
+func Text(prompt string, seed uint64, n int) string { return strings.Join(Words(prompt, seed, n), "") }
+
+// After returns what is left of the words behind a prefill. A prefill that is not the beginning of the answer is not
+// continued: then all words come, as a model that thinks otherwise would write.
+func After(words []string, prefill string) []string {
+	rest := prefill
+	for i, w := range words {
+		if rest == "" {
+			return words[i:]
+		}
+		if strings.HasPrefix(rest, w) {
+			rest = rest[len(w):]
+			continue
+		}
+		if strings.HasPrefix(w, rest) {
+			return append([]string{w[len(rest):]}, words[i+1:]...)
+		}
+		return words
+	}
+	if rest == "" {
+		return nil
+	}
+	return words
+}
