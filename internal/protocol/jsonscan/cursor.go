@@ -58,13 +58,8 @@ func (c *Cursor) Offset() int {
 func (c *Cursor) fail() { c.bad, c.i = true, len(c.b) }
 
 func (c *Cursor) space() {
-	for c.i < len(c.b) {
-		switch c.b[c.i] {
-		case ' ', '\n', '\r', '\t':
-			c.i++
-		default:
-			return
-		}
+	if c.i < len(c.b) && c.b[c.i] <= ' ' {
+		c.i = spaces(c.b, c.i)
 	}
 }
 
@@ -120,18 +115,20 @@ func (c *Cursor) Member() (key []byte, ok bool) {
 	if !c.more('}') {
 		return nil, false
 	}
-	if c.i >= len(c.b) || c.b[c.i] != '"' {
+	from := c.i + 1
+	end := str(c.b, c.i)
+	if end < 0 {
 		c.fail()
 		return nil, false
 	}
-	key, _ = c.text()
+	c.i = end
 	c.space()
 	if c.i >= len(c.b) || c.b[c.i] != ':' {
 		c.fail()
 		return nil, false
 	}
 	c.i++
-	return key, true
+	return c.b[from : end-1], true
 }
 
 // Element moves in front of the next element of the array entered last; false when the array is closed.
@@ -156,10 +153,7 @@ func (c *Cursor) more(closing byte) bool {
 	case ch == ',':
 		c.i++
 		c.space()
-		if c.i < len(c.b) && c.b[c.i] == closing {
-			c.fail()
-		}
-		return !c.bad
+		return true
 	}
 	c.fail()
 	return false
@@ -172,9 +166,22 @@ func (c *Cursor) Text() []byte {
 		c.Skip()
 		return nil
 	}
+	from := c.i + 1
+	c.Skip()
+	if c.bad {
+		return nil
+	}
+	return c.b[from : c.i-1]
+}
+
+// Skip consumes the next value, whatever it is.
+func (c *Cursor) Skip() {
 	c.fresh = false
-	s, _ := c.text()
-	return s
+	if end := skip(c.b, c.i, c.depth); end >= 0 {
+		c.i = end
+		return
+	}
+	c.fail()
 }
 
 // Bool consumes a value and reports whether it is true.
