@@ -1,0 +1,107 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"spillway/internal/gateway"
+)
+
+// builtin is the profile of a class: the values that everything else is laid over. An unknown profile, which is reported
+// elsewhere, gives the recommended one.
+func builtin(profile string, class gateway.Class) tree {
+	return tree{
+		Resilience: Resilience{Profile: profile, Affinity: defaultAffinity(), Streams: defaultStreams()},
+		Timeouts:   defaultTimeouts(class),
+	}
+}
+
+// validate lists the values that do not go together, at the place where one of them is written.
+func (s *Settings) validate(prefix string) []Problem {
+	var out []Problem
+	room := func(path string, err error) {
+		for _, e := range splitErrors(err) {
+			field, _, ok := strings.Cut(e.Error(), ":")
+			full := path
+			if ok && !strings.Contains(field, " ") {
+				full = path + "." + field
+			}
+			out = append(out, s.placed(prefix, path, full, e.Error()))
+		}
+	}
+	room("resilience.affinity", s.Affinity.Validate())
+	room("resilience.streams", s.Streams.Validate())
+	room("timeouts", s.Timeouts.Validate())
+	return out
+}
+
+// placed is a problem at the place where path is written, or where any other value of its room is.
+func (s *Settings) placed(prefix, room, path, msg string) Problem {
+	o, ok := s.origins[path]
+	if !ok {
+		for p, other := range s.origins {
+			if strings.HasPrefix(p, room+".") && (!ok || other.Pos.Line > o.Pos.Line) {
+				o, ok = other, true
+			}
+		}
+		if o.Path != "" && strings.HasPrefix(path, room+".") {
+			o.Path = strings.TrimSuffix(o.Path, o.Path[strings.LastIndexByte(o.Path, '.')+1:]) + path[len(room)+1:]
+		}
+	}
+	if _, rest, cut := strings.Cut(msg, ": "); cut && path != room {
+		msg = rest
+	}
+	switch {
+	case o.Path != "":
+		return Problem{o.Pos.File, o.Pos.Line, o.Pos.Col, o.Path, msg}
+	case o.Layer == "environment":
+		return Problem{File: o.Name, Path: path, Message: msg}
+	}
+	return Problem{Path: join(prefix, path), Message: msg}
+}
+
+// Validate lists what is out of range.
+func (a Affinity) Validate() error {
+	return atLeast(map[string]int64{"ttl": int64(a.TTL), "return_idle": int64(a.ReturnIdle),
+		"return_tokens": int64(a.ReturnTokens), "pin_ttl": int64(a.PinTTL)})
+}
+
+// Validate lists what is out of range.
+func (s Streams) Validate() error {
+	var errs []error
+	add := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	add(s.EarlyCommitAfter <= 0, "early_commit_after: must be above 0s; early_commit: off switches it off")
+	add(s.HoldBytes < 1024, "hold_bytes: must be at least 1KiB")
+	add(s.HoldEvents < 1, "hold_events: must be at least 1")
+	add(s.Heartbeat < time.Second, "heartbeat: must be at least 1s")
+	add(s.Watchdog.Enabled && s.Watchdog.Window <= 0, "watchdog.window: must be above 0s")
+	add(s.Watchdog.MinRate < 0, "watchdog.min_rate: must be 0 or more")
+	add(s.StartGuard.HoldChars < 0, "start_guard.hold_chars: must be 0 or more")
+	add(s.StartGuard.MinRate < 0, "start_guard.min_rate: must be 0 or more")
+	return joined(errs)
+}
+
+// Validate lists what is out of range.
+func (t Timeouts) Validate() error {
+	var errs []error
+	for _, c := range []struct {
+		name string
+		d    time.Duration
+	}{{"connect", t.Connect}, {"first_content", t.FirstContent}, {"last_chance", t.LastChance}, {"idle", t.Idle},
+		{"headers", t.Headers}, {"stream_total", t.StreamTotal}, {"request", t.Request}} {
+		if c.d <= 0 {
+			errs = append(errs, fmt.Errorf("%s: must be above 0s; only total may be off", c.name))
+		} else if c.d > 24*time.Hour {
+			errs = append(errs, fmt.Errorf("%s: must be at most 24h", c.name))
+		}
+	}
+	if t.LastChance < t.FirstContent {
+		errs = append(errs, fmt.Errorf("last_chance: must be at least first_content (%s)", t.FirstContent))
+	}
+	return joined(errs)
+}
