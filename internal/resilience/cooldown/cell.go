@@ -1,0 +1,160 @@
+package cooldown
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"spillway/internal/gateway"
+	"spillway/internal/resilience"
+)
+
+// cell is the state of one key behind a mutex that is held for single steps only.
+type cell struct {
+	room  *Room
+	key   string
+	owner atomic.Pointer[gateway.Connection] // one of its connections, for people
+	live  atomic.Bool
+	hot   atomic.Bool // the state may refuse somebody; Peek looks at it only then
+
+	mu         sync.Mutex
+	s          state
+	at         time.Time // of the last step
+	actor      string    // who made the last change; "" = traffic
+	unsaved    bool
+	unheard    bool
+	publishing bool
+}
+
+func (c *cell) load() state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.s
+}
+
+// step applies a pure step and publishes what changed; it returns the new state.
+func (c *cell) step(now time.Time, f func(state) state) state { return c.stepAs("", now, f) }
+
+func (c *cell) stepAs(actor string, now time.Time, f func(state) state) state {
+	c.mu.Lock()
+	after := f(c.s)
+	changed := c.set(after, actor, now)
+	c.mu.Unlock()
+	if changed {
+		c.publish()
+	}
+	return after
+}
+
+// set stores the next state and reports whether there is something to publish; c.mu is held.
+func (c *cell) set(after state, actor string, now time.Time) bool {
+	before := &c.s
+	if after.durable != before.durable && !(after.blank() && before.blank()) {
+		c.unsaved, c.actor = true, actor
+		c.unheard = c.unheard || after.visible() != before.visible()
+	}
+	c.s, c.at = after, now
+	c.hot.Store(!after.quiet())
+	return c.unsaved || c.unheard
+}
+
+// visible is the part of the state whose change people want to hear of.
+func (s *state) visible() durable {
+	return durable{Standing: s.Standing, Until: s.Until, NotBefore: s.NotBefore, Learned: s.Learned}
+}
+
+// publish hands changes to Keep and OnChange with no lock held. One caller at a time does it and goes on while there is
+// more, so the last thing stored is the newest.
+func (c *cell) publish() {
+	for {
+		c.mu.Lock()
+		if c.publishing || !c.unsaved && !c.unheard {
+			c.mu.Unlock()
+			return
+		}
+		s, at, actor, save, tell := c.s, c.at, c.actor, c.unsaved, c.unheard
+		c.publishing, c.unsaved, c.unheard = true, false, false
+		c.mu.Unlock()
+		if save {
+			c.room.opts.Keep.Save(resilience.Record{Room: RoomName, Key: c.key, Value: s.encode(), At: at})
+		}
+		if tell && c.room.opts.OnChange != nil {
+			st := c.status(&s, at)
+			if actor != "" {
+				st.Detail["actor"] = actor
+			}
+			c.room.opts.OnChange(st, at)
+		}
+		c.mu.Lock()
+		c.publishing = false
+		c.mu.Unlock()
+	}
+}
+
+// forgettable reports whether nothing is lost with the cell.
+func (c *cell) forgettable() bool {
+	s := c.load()
+	return s.blank() && s.quiet()
+}
+
+// renew lifts a terminal state when the connection that saw it has another credential now.
+func (c *cell) renew(identities map[gateway.ConnectionID]string) {
+	c.mu.Lock()
+	changed := false
+	if id, ok := identities[c.s.Source]; ok {
+		if after, lifted := c.s.renew(c.s.Source, id); lifted {
+			changed = c.set(after, "", c.at)
+		}
+	}
+	c.mu.Unlock()
+	if changed {
+		c.publish()
+	}
+}
+
+// word is the state in one word of the vocabulary.
+func (s *state) word(now time.Time) string {
+	if s.Standing == active && (now.Before(s.Until) || now.Before(s.NotBefore)) {
+		return "unavailable"
+	}
+	return s.Standing.String()
+}
+
+// status describes the cell for people.
+func (c *cell) status(s *state, now time.Time) resilience.Status {
+	st := resilience.Status{Layer: gateway.LayerCooldown, Key: c.key, State: s.word(now), Detail: map[string]string{}}
+	switch {
+	case s.Standing != active:
+		st.Reason, st.Until = gateway.Terminal, s.CheckAt
+	case now.Before(s.Until):
+		st.Reason, st.Until = gateway.ConnectionCooldown, s.Until
+	case now.Before(s.NotBefore):
+		st.Reason, st.Until = gateway.NotBefore, s.NotBefore
+	case s.ramp.on:
+		st.Reason = gateway.Returning
+	}
+	put := func(k, v string, ok bool) {
+		if ok {
+			st.Detail[k] = v
+		}
+	}
+	if of := c.owner.Load(); of != nil {
+		put("provider", string(of.Provider.ID), true)
+		put("connection", string(of.ID), c.key == ConnectionKey(of))
+		put("account", string(of.Account), of.Account != "")
+	}
+	put("cause", s.Cause.String(), s.Cause != 0)
+	put("backoff_level", strconv.Itoa(s.Level), s.Level > 0)
+	put("learned_rpm", strconv.FormatFloat(s.Learned, 'f', 1, 64), s.Learned > 0)
+	put("terminal_at", s.TerminalAt.Format(time.RFC3339), !s.TerminalAt.IsZero())
+	put("disabled_by", s.Actor, s.Actor != "")
+	if !s.Last.At.IsZero() {
+		put("last_error", s.Last.Message, s.Last.Message != "")
+		put("last_error_kind", s.Last.Kind.String(), true)
+		put("last_error_at", s.Last.At.Format(time.RFC3339), true)
+		put("error_code", s.Last.Code, s.Last.Code != "")
+		put("error_status", strconv.Itoa(s.Last.Status), s.Last.Status != 0)
+	}
+	return st
+}
