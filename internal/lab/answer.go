@@ -22,7 +22,12 @@ func (p *play) words() ([]string, wire.Finish) {
 		h.Write([]byte(p.s.cfg.Name))
 		seed ^= h.Sum64()
 	}
-	list := wire.After(wire.Words(p.call.Prompt, seed, p.s.cfg.Words()), p.call.Prefill)
+	n := p.s.cfg.Words()
+	if p.short != nil {
+		n = orInt(p.short.Tokens, 8)
+		seed ^= wire.ShortSeed
+	}
+	list := wire.After(wire.Words(p.call.Prompt, seed, n), p.call.Prefill)
 	if p.call.MaxTokens > 0 && p.call.MaxTokens < len(list) {
 		return list[:p.call.MaxTokens], wire.Length
 	}
@@ -47,6 +52,9 @@ func (p *play) late() error {
 
 // gap waits between the tokens i-1 and i.
 func (p *play) gap(i int) error {
+	if p.short != nil {
+		return pause(p.r.Context(), 0)
+	}
 	d := p.s.cfg.Interval.At(fault.Chance(p.s.cfg.Seed, p.n, uint64(i)+2))
 	if p.crawl != nil && i >= p.crawl.Tokens {
 		d = p.crawl.Interval
@@ -63,7 +71,7 @@ func (p *play) answer(now time.Time) {
 	if p.slow != nil && p.slow.HoldHeaders && p.late() != nil {
 		return
 	}
-	if p.slow == nil && p.latency() != nil {
+	if p.slow == nil && p.short == nil && p.latency() != nil {
 		return
 	}
 	if p.call.Op != wire.Generate || !p.call.Stream {

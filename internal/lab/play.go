@@ -20,6 +20,7 @@ type play struct {
 	end   *fault.Fault // how it ends badly; nil = well
 	slow  *fault.Fault // late first token
 	crawl *fault.Fault // trickle
+	short *fault.Fault // another, short answer
 }
 
 const (
@@ -64,6 +65,8 @@ func (p *play) run(key string, running int, now time.Time) {
 			p.slow = f
 		case f.Kind == fault.Trickle:
 			p.crawl = f
+		case f.Kind == fault.Short:
+			p.short = f
 		default:
 			p.shape(f)
 		}

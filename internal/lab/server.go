@@ -152,10 +152,23 @@ func (s *Server) serve(base context.Context, src *Source, l net.Listener, tlsCon
 
 func (s *Server) counted(src *Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.busy.Add(1)
+		if !s.enter() {
+			panic(http.ErrAbortHandler)
+		}
 		defer s.busy.Done()
 		src.ServeHTTP(w, r)
 	})
+}
+
+// enter counts a request in, unless the server is closing.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop == nil {
+		return false
+	}
+	s.busy.Add(1)
+	return true
 }
 
 // Close ends all listeners, connections and requests, and waits for them.
@@ -202,11 +215,8 @@ func Serve(ctx context.Context, cfg Config, out io.Writer) error {
 	if err := s.Open(ctx); err != nil {
 		return err
 	}
-	for i, src := range s.sources {
+	for _, src := range s.sources {
 		fmt.Fprintf(out, "%-12s %s   %s\n", src.cfg.Name, s.URL(src.cfg.Name), describe(src.cfg))
-		if i == 0 {
-			defer fmt.Fprintln(out, "lab stopped")
-		}
 	}
 	fmt.Fprintf(out, "All speak openai, responses (base URL + /v1), anthropic and gemini (base URL), take any key and any model.\n"+
 		"Log of attempts: GET %[1]s/lab/log   reset: POST %[1]s/lab/reset\n", s.URL(cfg.Sources[0].Name))

@@ -39,6 +39,7 @@ const (
 	Gzip               Kind = "gzip"                 // the body is compressed though nobody asked
 	CRLF               Kind = "crlf"                 // lines end with CR LF
 	ByteSplit          Kind = "byte_split"           // every byte is a write of its own
+	Short              Kind = "short"                // a whole answer, but another and short one, at once [tokens 8]
 	HugeEvent          Kind = "huge_event"           // one event of many bytes [size 5 MiB, event 1]
 	ContentFilter      Kind = "content_filter"       // 400, the provider's content policy
 	ContextLength      Kind = "context_length"       // 400, the prompt is too long
@@ -71,7 +72,7 @@ var roles = map[Kind]role{
 	ContextLength: ending, PrefillRefused: ending, Flap: ending, Quota: ending, Unauthorized: ending,
 	LyingQuota: ending, ModelMissing: ending, ConcurrencyLimit: ending,
 	SlowFirstToken: shaping, Trickle: shaping, Malformed: shaping, WrongContentType: shaping, Gzip: shaping,
-	CRLF: shaping, ByteSplit: shaping, HugeEvent: shaping,
+	CRLF: shaping, ByteSplit: shaping, HugeEvent: shaping, Short: shaping,
 	SlowTLS: network, ConnectionLimit: network, DNSFailure: network, Refused: network,
 }
 

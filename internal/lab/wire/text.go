@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// ShortSeed is mixed into the seed of an answer that is short by intent, so that it cannot be taken for the cut-off
+// beginning of the long one.
+const ShortSeed = 0x73686f7274
+
 // Words returns the n tokens of the answer to a prompt. They are a function of prompt and seed, each is numbered and
 // unlike its neighbours, and all but the first begin with the space that divides them: a lost, doubled or foreign piece
 // shows.

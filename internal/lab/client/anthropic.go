@@ -1,0 +1,180 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// messages is Anthropic messages.
+type messages struct{}
+
+func (messages) path(Request) string { return "/v1/messages" }
+func (messages) auth(h http.Header, key string) {
+	h.Set("anthropic-version", "2023-06-01")
+	if key != "" {
+		h.Set("x-api-key", key)
+	}
+}
+
+func (messages) body(q Request) any {
+	if q.MaxTokens == 0 {
+		q.MaxTokens = 1024
+	}
+	m := map[string]any{"model": q.Model, "max_tokens": q.MaxTokens,
+		"messages": []any{map[string]any{"role": "user", "content": q.Prompt}}}
+	if q.Stream {
+		m["stream"] = true
+	}
+	return m
+}
+
+type messagesError struct {
+	Type  string `json:"type"`
+	Error *struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Code    any    `json:"code"`
+	} `json:"error"`
+}
+
+func (e messagesError) take(r *reading) bool {
+	if e.Type != "error" || e.Error == nil || e.Error.Type == "" || e.Error.Message == "" {
+		return false
+	}
+	r.fail(e.Error.Type, text(e.Error.Code), e.Error.Message)
+	return true
+}
+
+func (messages) failure(r *reading, b []byte) bool {
+	var in messagesError
+	return json.Unmarshal(b, &in) == nil && in.take(r)
+}
+
+type messagesUsage struct {
+	Input  int `json:"input_tokens"`
+	Output int `json:"output_tokens"`
+}
+
+type messagesEvent struct {
+	Type    string `json:"type"`
+	Index   int    `json:"index"`
+	Message *struct {
+		Model string        `json:"model"`
+		Usage messagesUsage `json:"usage"`
+	} `json:"message"`
+	Delta struct {
+		Type        string  `json:"type"`
+		Text        string  `json:"text"`
+		PartialJSON string  `json:"partial_json"`
+		StopReason  *string `json:"stop_reason"`
+	} `json:"delta"`
+	Usage *messagesUsage `json:"usage"`
+}
+
+func (messages) event(r *reading, f frame) error {
+	var e messagesEvent
+	if err := json.Unmarshal(f.data, &e); err != nil {
+		return fmt.Errorf("a malformed event: %w", err)
+	}
+	if f.name != e.Type {
+		return fmt.Errorf("event %q carries type %q", f.name, e.Type)
+	}
+	if (r.terminal > 0 || r.failed) && e.Type != "ping" {
+		return fmt.Errorf("event %s behind the end", e.Type)
+	}
+	if e.Type != "message_start" && e.Type != "ping" && e.Type != "error" && r.seq == 0 {
+		return fmt.Errorf("event %s before message_start", e.Type)
+	}
+	switch e.Type {
+	case "error":
+		if !(messages{}).failure(r, f.data) {
+			return errors.New("an error event without type or message")
+		}
+	case "message_start":
+		if e.Message == nil || r.seq > 0 {
+			return errors.New("a second message_start, or one without a message")
+		}
+		r.seq = 1
+		r.Model, r.Usage.Input = e.Message.Model, e.Message.Usage.Input
+	case "content_block_start":
+		if r.block != 0 {
+			return errors.New("two content blocks open at once")
+		}
+		r.block = e.Index + 1
+	case "content_block_stop":
+		if r.block != e.Index+1 {
+			return errors.New("a content block is closed that is not open")
+		}
+		r.block = 0
+	case "content_block_delta":
+		return e.delta(r)
+	case "message_delta":
+		e.close(r)
+	case "message_stop":
+		if r.block != 0 {
+			return errors.New("message_stop while a content block is open")
+		}
+		r.ended(r.Finish)
+	}
+	return nil
+}
+
+func (e *messagesEvent) delta(r *reading) error {
+	if r.block != e.Index+1 {
+		return errors.New("a delta for a content block that is not open")
+	}
+	switch e.Delta.Type {
+	case "text_delta":
+		if e.Delta.Text != "" {
+			r.content(e.Delta.Text)
+		}
+	case "input_json_delta":
+		r.Tool += e.Delta.PartialJSON
+		r.mark()
+	}
+	return nil
+}
+
+func (e *messagesEvent) close(r *reading) {
+	if e.Delta.StopReason != nil {
+		r.Finish = *e.Delta.StopReason
+	}
+	if e.Usage != nil {
+		r.Usage.Output = e.Usage.Output
+		r.Usage.Reports++
+		if e.Usage.Input > 0 {
+			r.Usage.Input = e.Usage.Input
+		}
+	}
+}
+
+func (messages) whole(r *reading, b []byte) error {
+	var in struct {
+		Type    string `json:"type"`
+		Model   string `json:"model"`
+		Content []struct {
+			Type  string          `json:"type"`
+			Text  string          `json:"text"`
+			Input json.RawMessage `json:"input"`
+		} `json:"content"`
+		StopReason *string       `json:"stop_reason"`
+		Usage      messagesUsage `json:"usage"`
+	}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("a malformed body: %w", err)
+	}
+	if in.Type != "message" {
+		return errors.New("not a message")
+	}
+	r.Model, r.Usage = in.Model, Usage{Input: in.Usage.Input, Output: in.Usage.Output, Reports: 1}
+	for _, c := range in.Content {
+		r.Tool += string(c.Input)
+		r.content(c.Text)
+	}
+	if in.StopReason != nil {
+		r.ended(*in.StopReason)
+	}
+	return nil
+}
