@@ -52,10 +52,12 @@ type identity struct {
 	model      gateway.ModelID
 }
 
-// cell is one key's state and its lock. word answers the hot path without the lock: the epoch while the breaker is
-// plainly closed and nothing can make it otherwise but an event, else -1.
+// cell is one key's state and its lock. word answers the hot path without the lock: while the breaker is plainly closed
+// and nothing can make it otherwise but an event, it is twice the epoch, plus one if a success would change nothing but
+// the window; else it is -1. content is first content that came while so: a success not yet in the state.
 type cell struct {
 	word    atomic.Int64
+	content atomic.Int64
 	retired atomic.Bool
 
 	mu      sync.Mutex
@@ -98,7 +100,10 @@ func (c *cell) publish(r *rules) {
 	c.cold = c.s.cold()
 	word := int64(-1)
 	if c.s.healthy(r) {
-		word = c.s.ep
+		word = c.s.ep << 1
+		if c.cold && !c.shown && c.saved == c.s.fails {
+			word |= 1
+		}
 	}
 	if c.word.Load() != word {
 		c.word.Store(word)
@@ -109,32 +114,43 @@ func (c *cell) publish(r *rules) {
 func (c *cell) apply(room *Room, r *rules, ev event, now int64) (ruling, *effects, int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.quick(r, ev, now) {
-		return ruling{}, nil, c.s.ep
-	}
+	c.absorb()
 	before := c.s
 	next, out, _ := step(r, before, ev, now)
 	c.s = next
-	c.publish(r)
 	room.counts.note(out, ev, before.st, &next)
-	return out, c.effects(room, r, ev, before, now), next.ep
+	fx := c.effects(room, r, ev, before, now)
+	c.publish(r)
+	return out, fx, next.ep
 }
 
-// quick is the short cut for a success on a cold cell: what step would do, without copying the state. c.mu is held.
-func (c *cell) quick(r *rules, ev event, now int64) bool {
-	if !c.cold || c.shown || c.saved != c.s.fails || ev.ep != c.s.ep || !c.healthy() {
+// quickContent is the short cut for first content on a cold cell: what step would do, without the lock. It reports
+// whether it applied.
+func (c *cell) quickContent(ep, now int64) bool {
+	if c.word.Load() != ep<<1|1 {
 		return false
 	}
-	switch {
-	case ev.kind == evAlive:
-		c.s.okAt = now
-	case ev.kind == evReport && ev.pol.class == succeeded:
+	c.content.Store(now)
+	return true
+}
+
+// absorb brings what quickContent noted into the state; c.mu is held.
+func (c *cell) absorb() {
+	if c.content.Load() != 0 {
+		c.s.okAt = max(c.s.okAt, c.content.Swap(0))
+	}
+}
+
+// quickSuccess is the short cut for a success on a cold cell, without an event and without copying the state.
+func (c *cell) quickSuccess(r *rules, ep, now int64) bool {
+	c.mu.Lock()
+	applies := c.word.Load() == ep<<1|1 // under the lock, for a trip changes it there
+	if applies {
 		c.s.okAt = now
 		c.s.observe(r, now, false)
-	default:
-		return false
 	}
-	return true
+	c.mu.Unlock()
+	return applies
 }
 
 // effects compares the state before with c.s; c.mu is held.
@@ -228,6 +244,7 @@ func (c *cell) see(r *rules, now int64) State {
 func (c *cell) usedAt() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.absorb()
 	return max(c.s.okAt, c.s.lf, c.s.lt)
 }
 

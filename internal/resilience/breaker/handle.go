@@ -83,7 +83,7 @@ func (h *Handle) Allow(_ context.Context, ask *resilience.Ask, now time.Time) (r
 		up = h.conn.word.Load()
 	}
 	if own >= 0 && up >= 0 && (h.group == nil || h.group.quiet()) {
-		return &permit{h: h, own: grant{ep: own}, conn: grant{ep: up}}, resilience.Ruling{}
+		return &permit{h: h, own: grant{ep: own >> 1}, conn: grant{ep: up >> 1}}, resilience.Ruling{}
 	}
 	p, out := h.allow(mayProbe(h.rules, ask), h.room.ns(now))
 	if p == nil {

@@ -59,6 +59,10 @@ func (p *permit) Renew(now time.Time) {
 // each sends an event without further content to both cells; p.mu is held.
 func (p *permit) each(kind eventKind, ns int64) (up, own *effects) {
 	send := func(c *cell, g *grant) *effects {
+		if kind == evAlive && c.quickContent(g.ep, ns) {
+			g.alive = true
+			return nil
+		}
 		out, e, _ := c.apply(p.h.room, p.h.rules, event{kind: kind, token: g.token, ep: g.ep, alive: g.alive}, ns)
 		g.alive = g.alive || (kind == evAlive && !out.stale)
 		return e
@@ -99,22 +103,39 @@ func (p *permit) Record(o gateway.Outcome, now time.Time) {
 // connection's cell follows.
 func (p *permit) report(o *gateway.Outcome, pol policy, ns int64) (up, own *effects) {
 	h := p.h
-	ev := p.own.report(pol, o.Kind)
-	ev.model, ev.below, ev.retryAfter = h.model, o.BelowHTTP, int64(o.RetryAfter)
-	if h.room.opts.Rand != nil && pol.class >= slow {
-		ev.u = int64(h.room.opts.Rand()*65536) & 65535
+	if pol.class == succeeded && h.own.quickSuccess(h.rules, p.own.ep, ns) {
+		if h.conn == nil || h.conn.quickSuccess(h.rules, p.conn.ep, ns) {
+			return nil, nil
+		}
+		return p.reportUp(p.event(o, pol), pol, false, ns), nil
 	}
+	ev := p.event(o, pol)
 	out, own, _ := h.own.apply(h.room, h.rules, ev, ns)
 	if h.conn == nil {
 		return nil, own
 	}
+	return p.reportUp(ev, pol, out.counted, ns), own
+}
+
+// event is the report to the model's cell.
+func (p *permit) event(o *gateway.Outcome, pol policy) event {
+	ev := p.own.report(pol, o.Kind)
+	ev.model, ev.below, ev.retryAfter = p.h.model, o.BelowHTTP, int64(o.RetryAfter)
+	if rand := p.h.room.opts.Rand; rand != nil && pol.class >= slow {
+		ev.u = int64(rand()*65536) & 65535
+	}
+	return ev
+}
+
+// reportUp sends the event to the connection's cell; counted is the model's judgement.
+func (p *permit) reportUp(ev event, pol policy, counted bool, ns int64) *effects {
 	ev.token, ev.ep, ev.alive, ev.gated = p.conn.token, p.conn.ep, p.conn.alive, true
 	if pol.class == slow && p.conn.token == 0 {
 		ev.pol.class = neutral
-		if out.counted {
+		if counted {
 			ev.pol.class = failure
 		}
 	}
-	_, up, _ = h.conn.apply(h.room, h.rules, ev, ns)
-	return up, own
+	_, up, _ := p.h.conn.apply(p.h.room, p.h.rules, ev, ns)
+	return up
 }

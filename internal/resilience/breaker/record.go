@@ -130,6 +130,6 @@ func (c *cell) restore(k kept, now int64) {
 	if r == nil {
 		r = unbound
 	}
-	c.publish(r)
 	c.shown = s.degraded(r, now)
+	c.publish(r)
 }
