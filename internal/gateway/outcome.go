@@ -143,6 +143,9 @@ type Outcome struct {
 	ClientKey ClientKeyID
 	BeganAt   time.Time // dispatch
 	EndedAt   time.Time
+
+	// TellAfter is told to the client as Retry-After when RetryAfter is 0: a restatement's default, which nothing learns.
+	TellAfter time.Duration
 }
 
 // Failed reports whether the outcome is anything but an answer: neither success nor a fault of the caller or of ours.
