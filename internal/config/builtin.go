@@ -6,15 +6,31 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience/breaker"
+	"spillway/internal/resilience/cooldown"
+	"spillway/internal/resilience/gate"
+	"spillway/internal/resilience/health"
 )
 
 // builtin is the profile of a class: the values that everything else is laid over. An unknown profile, which is reported
 // elsewhere, gives the recommended one.
 func builtin(profile string, class gateway.Class) tree {
-	return tree{
-		Resilience: Resilience{Profile: profile, Affinity: defaultAffinity(), Streams: defaultStreams()},
-		Timeouts:   defaultTimeouts(class),
+	r := Resilience{Profile: profile, Health: health.Default(), Affinity: defaultAffinity(), Streams: defaultStreams()}
+	name := profile
+	if name == "omniroute" {
+		name = "omniroute-" + class.String()
 	}
+	r.Breaker, r.Cooldown, r.Pacing.Gate = breaker.Recommended(), cooldown.Default(class), gate.Default()
+	if b, ok := breaker.Preset(name); ok {
+		r.Breaker = b
+	}
+	if c, ok := cooldown.Preset(name); ok && strings.HasPrefix(name, "omniroute-") {
+		r.Cooldown = c // the other profiles have no cooldown of their own: the class decides
+	}
+	if g, ok := gate.Preset(name); ok {
+		r.Pacing.Gate = g
+	}
+	return tree{Resilience: r, Timeouts: defaultTimeouts(class)}
 }
 
 // validate lists the values that do not go together, at the place where one of them is written.
@@ -30,6 +46,10 @@ func (s *Settings) validate(prefix string) []Problem {
 			out = append(out, s.placed(prefix, path, full, e.Error()))
 		}
 	}
+	room("resilience.breaker", s.Breaker.Validate())
+	room("resilience.cooldown", s.Cooldown.Validate())
+	room("resilience.pacing", s.Pacing.Gate.Validate())
+	room("resilience.health", s.Health.Validate())
 	room("resilience.affinity", s.Affinity.Validate())
 	room("resilience.streams", s.Streams.Validate())
 	room("timeouts", s.Timeouts.Validate())

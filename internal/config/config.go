@@ -58,6 +58,8 @@ type Config struct {
 
 	// File is the path of the file that was read; "" when there was none.
 	File string `yaml:"-"`
+	// Version is a short hash of what was read; it changes when the file or the stored settings do.
+	Version string `yaml:"-"`
 	// Warnings are things that are probably not meant; they stop nothing.
 	Warnings []Problem `yaml:"-"`
 	// LabOnly is set when neither a file nor a well-known variable configures a provider.

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 		for _, f := range fields {
 			if f.name == k.raw {
 				found = true
-				d.field(n.vals[i], v.FieldByIndex(f.index), sub)
+				d.field(n.vals[i], v.FieldByIndex(f.index), f, sub)
 			}
 		}
 		if !found {
@@ -109,11 +110,14 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 	}
 }
 
-func (d *decoder) field(n *node, v reflect.Value, path string) {
+func (d *decoder) field(n *node, v reflect.Value, f field, path string) {
 	if d.onLeaf != nil && n.kind != nullNode && !(v.Kind() == reflect.Struct && len(fieldsOf(v.Type())) > 0) {
 		d.onLeaf(path, n.pos)
 	}
 	d.decode(n, v, path)
+	if f.enum != nil && n.kind == scalarNode && !n.bad && n.text != "" && !slices.Contains(f.enum, n.text) {
+		d.problem(n.pos, path, "%s is not known here; use %s", shown(n), strings.Join(f.enum, ", "))
+	}
 }
 
 func (d *decoder) decodeMap(n *node, v reflect.Value, path string) {

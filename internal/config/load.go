@@ -2,6 +2,8 @@ package config
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,10 +78,13 @@ func Load(src Source) (*Config, error) {
 	}
 	envTree, _ := environment(src.Env, reflect.TypeFor[envShape]())
 	l.environmentInto(envTree)
-	if name, data, ok := l.open(); ok {
+	name, data, ok := l.open()
+	if ok {
 		l.read(name, data, l.cfg, "")
 		l.cfg.File = name
 	}
+	sum := sha256.Sum256(slices.Concat(data, []byte{0}, src.Stored))
+	l.cfg.Version = hex.EncodeToString(sum[:6])
 	if src.Stored != nil {
 		l.readStored()
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -244,37 +243,4 @@ func (l *loader) servedByName(model string) bool {
 // openEnded reports whether some connection serves whatever is asked for.
 func (l *loader) openEnded() bool {
 	return slices.ContainsFunc(l.cfg.Connections, func(c *Connection) bool { return len(c.Models) == 0 })
-}
-
-// checkEnums checks every field that carries an enum tag.
-func (l *loader) checkEnums() {
-	seen := map[string]bool{}
-	for _, part := range []any{l.cfg} {
-		l.enums(reflect.ValueOf(part), "", seen)
-	}
-}
-
-func (l *loader) enums(v reflect.Value, path string, seen map[string]bool) {
-	for v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return
-		}
-		v = v.Elem()
-	}
-	switch v.Kind() {
-	case reflect.Slice:
-		for i := range v.Len() {
-			l.enums(v.Index(i), fmt.Sprintf("%s[%d]", path, i), seen)
-		}
-	case reflect.Struct:
-		for _, f := range fieldsOf(v.Type()) {
-			sub, fv := join(path, f.name), v.FieldByIndex(f.index)
-			if f.enum == nil {
-				l.enums(fv, sub, seen)
-			} else if value := fv.String(); value != "" && !slices.Contains(f.enum, value) && !seen[sub] {
-				seen[sub] = true
-				l.at(sub, "%s is not known here; use %s", quote(value), strings.Join(f.enum, ", "))
-			}
-		}
-	}
 }

@@ -7,6 +7,10 @@ import (
 	"strings"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience/breaker"
+	"spillway/internal/resilience/cooldown"
+	"spillway/internal/resilience/gate"
+	"spillway/internal/resilience/health"
 )
 
 // Resilience is the shape of every `resilience:` mapping.
@@ -14,10 +18,23 @@ type Resilience struct {
 	// Built-in numbers to start from. recommended, or a seed system's: omniroute (by class), omniroute-oauth,
 	// omniroute-apikey, omniroute-local, polygateway, autorouter. Default recommended.
 	Profile string `yaml:"profile" enum:"recommended,omniroute,omniroute-oauth,omniroute-apikey,omniroute-local,polygateway,autorouter"`
+	// Isolation for service faults.
+	Breaker breaker.Config `yaml:"breaker"`
+	// Isolation for account faults.
+	Cooldown cooldown.Config `yaml:"cooldown"`
+	// What delays rather than forbids.
+	Pacing Pacing `yaml:"pacing"`
+	// How success rates and first-content times are learned.
+	Health health.Config `yaml:"health"`
 	// Affinity of sessions.
 	Affinity Affinity `yaml:"affinity"`
 	// Streams.
 	Streams Streams `yaml:"streams"`
+}
+
+// Pacing is everything that delays rather than forbids: concurrency caps and AIMD (the gate), and the queue.
+type Pacing struct {
+	Gate gate.Config `yaml:",inline"`
 }
 
 // tree is everything that is layered, with the paths that people see.

@@ -36,8 +36,6 @@ type Streams struct {
 	EndGrace time.Duration `yaml:"end_grace"`
 	// An answer without any content is an error. Default true.
 	RefuseEmpty bool `yaml:"refuse_empty"`
-	// A stalled stream cools its connection. Default false.
-	StallCooldown bool `yaml:"stream_stall_cooldown"`
 	// Throughput watchdog.
 	Watchdog Watchdog `yaml:"watchdog"`
 	// Start guard.

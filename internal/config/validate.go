@@ -22,7 +22,6 @@ func (l *loader) validate() {
 	l.checkAliases()
 	l.checkKeys()
 	l.checkNumbers()
-	l.checkEnums()
 }
 
 func (l *loader) checkProcess() {
