@@ -54,6 +54,7 @@ type Principal struct {
 	Management  bool
 	Models      []string       // allow-list of names or globs; empty = all
 	Connections []ConnectionID // allow-list; empty = all
+	Scopes      []string       // of the key; nil when anonymous
 }
 
 // ClientKey is a key that Spillway issued: a name and what it may do. The key itself is never kept, only its hash.
