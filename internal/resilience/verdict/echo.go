@@ -1,0 +1,334 @@
+package verdict
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// echoLength is the length, in characters, from which a text that also stands in the request counts as the client's.
+const echoLength = 16
+
+// modelMark stands for the candidate's model id in the text that rules see, so that a model's name can never be read
+// as a phrase.
+const modelMark = "{model}"
+
+// prose is what the provider wrote, told apart from what it merely repeated of the request.
+type prose struct {
+	shown   []rune // one space between words, no control characters
+	lower   []rune // the same in lower case, position by position
+	echo    []bool // the character belongs to an echo of the request
+	model   []rune
+	request []byte
+	text    string // what rules see, in lower case
+}
+
+// newProse reads the message, code and type of an error. ask may be nil.
+func newProse(message, code, typ, model string, ask func() []byte) *prose {
+	p := &prose{model: []rune(strings.ToLower(model))}
+	for r := range normal([]byte(message), false) {
+		p.add(r)
+	}
+	for _, s := range []string{code, typ} {
+		if s == "" {
+			continue
+		}
+		p.add('\n')
+		for r := range normal([]byte(s), false) {
+			p.add(r)
+		}
+	}
+	p.echo = make([]bool, len(p.lower))
+	if ask != nil && len(p.lower) > 0 {
+		p.request = ask()
+		p.mark()
+	}
+	p.text = p.build()
+	return p
+}
+
+func (p *prose) add(r rune) {
+	p.shown = append(p.shown, r)
+	p.lower = append(p.lower, unicode.ToLower(r))
+}
+
+// normal yields the characters of s with white space and control characters folded to one space. With unescape, JSON
+// escapes are undone, so that a text can be compared with the way it stands inside a JSON string.
+func normal(s []byte, unescape bool) func(yield func(rune) bool) {
+	return func(yield func(rune) bool) {
+		space := true
+		for len(s) > 0 {
+			r, n := rune(s[0]), 1
+			if r >= utf8.RuneSelf {
+				r, n = utf8.DecodeRune(s)
+			} else if r == '\\' && unescape {
+				r, n = escape(s)
+			}
+			s = s[n:]
+			if r == utf8.RuneError {
+				continue
+			}
+			if r <= ' ' || r >= 0x7f && (unicode.IsSpace(r) || unicode.Is(unicode.C, r)) {
+				if !space && !yield(' ') {
+					return
+				}
+				space = true
+				continue
+			}
+			space = false
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// escape reads one JSON escape at the head of s.
+func escape(s []byte) (rune, int) {
+	if len(s) < 2 {
+		return '\\', 1
+	}
+	switch s[1] {
+	case '"', '\\', '/':
+		return rune(s[1]), 2
+	case 'n', 'r', 't', 'b', 'f':
+		return ' ', 2
+	case 'u':
+		r, ok := hex4(s)
+		if !ok {
+			return '\\', 1
+		}
+		if r >= 0xd800 && r < 0xdc00 && len(s) >= 12 && s[6] == '\\' {
+			if low, ok := hex4(s[6:]); ok && low >= 0xdc00 && low < 0xe000 {
+				return (r-0xd800)<<10 + (low - 0xdc00) + 0x10000, 12
+			}
+		}
+		return r, 6
+	}
+	return '\\', 1
+}
+
+func hex4(s []byte) (rune, bool) {
+	if len(s) < 6 || s[1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for _, c := range s[2:6] {
+		switch {
+		case c >= '0' && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// forms are the two ways in which a request's text may have been repeated: as it stands, and with its escapes undone.
+func (p *prose) forms(look func(func(func(rune) bool))) {
+	look(normal(p.request, false))
+	for _, c := range p.request {
+		if c == '\\' {
+			look(normal(p.request, true))
+			return
+		}
+	}
+}
+
+// hashBase is an odd multiplier of a rolling polynomial hash; the value has no meaning.
+const hashBase uint64 = 0x9e3779b97f4a7c15
+
+// mark finds every run of echoLength characters or more that also stands in the request, in one pass over it: all
+// windows of the (short) text are hashed, then a window of the same length rolls through the request.
+func (p *prose) mark() {
+	if len(p.lower) < echoLength {
+		return
+	}
+	windows := make(map[uint64][]int, len(p.lower))
+	var filter [1 << 10]uint64 // answers "surely not" without touching the map
+	roll := newRoller()
+	for i, r := range p.lower {
+		if h, full := roll.push(r); full {
+			windows[h] = append(windows[h], i-echoLength+1)
+			filter[h>>54] |= 1 << (h >> 48 & 63)
+		}
+	}
+	p.forms(func(each func(func(rune) bool)) {
+		roll := newRoller()
+		each(func(r rune) bool {
+			h, full := roll.push(unicode.ToLower(r))
+			if !full || filter[h>>54]&(1<<(h>>48&63)) == 0 {
+				return true
+			}
+			for _, at := range windows[h] {
+				for k := range echoLength {
+					p.echo[at+k] = true
+				}
+			}
+			return true
+		})
+	})
+	p.spareModel()
+}
+
+// roller hashes the last echoLength characters.
+type roller struct {
+	ring [echoLength]rune
+	n    int
+	hash uint64
+	top  uint64 // hashBase to the power of echoLength
+}
+
+func newRoller() *roller {
+	top := uint64(1)
+	for range echoLength {
+		top *= hashBase
+	}
+	return &roller{top: top}
+}
+
+func (r *roller) push(c rune) (hash uint64, full bool) {
+	at := r.n % echoLength
+	old := r.ring[at]
+	r.ring[at] = c
+	r.n++
+	r.hash = r.hash*hashBase + uint64(c) + 1
+	if r.n > echoLength {
+		r.hash -= (uint64(old) + 1) * r.top
+	}
+	return r.hash, r.n >= echoLength
+}
+
+// spareModel takes the model's own id out of the echo: a provider that names the model says something, though every
+// request holds that name. A longer echo that merely contains the id stays one.
+func (p *prose) spareModel() {
+	for at := range p.models() {
+		from, to := at, at+len(p.model)
+		for from > 0 && p.echo[from-1] {
+			from--
+		}
+		for to < len(p.echo) && p.echo[to] {
+			to++
+		}
+		if to-from <= len(p.model)+4 {
+			for i := from; i < to; i++ {
+				p.echo[i] = false
+			}
+		}
+	}
+}
+
+// models yields where the model's id stands as a word of its own.
+func (p *prose) models() func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		n := len(p.model)
+		if n == 0 {
+			return
+		}
+		for at := 0; at+n <= len(p.lower); at++ {
+			if string(p.lower[at:at+n]) != string(p.model) || at > 0 && wordy(p.lower[at-1]) || at+n < len(p.lower) && wordy(p.lower[at+n]) {
+				continue
+			}
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+func wordy(r rune) bool {
+	return r == '-' || r == '_' || unicode.IsLetter(r) && r < 0x2e80 || unicode.IsDigit(r)
+}
+
+// build writes the text for rules: echoes become line breaks, which no pattern crosses, the model's id becomes a mark.
+func (p *prose) build() string {
+	var b strings.Builder
+	at := 0
+	write := func(to int) {
+		for ; at < to; at++ {
+			switch {
+			case !p.echo[at]:
+				b.WriteRune(p.lower[at])
+			case at == 0 || !p.echo[at-1]:
+				b.WriteByte('\n')
+			}
+		}
+	}
+	for m := range p.models() {
+		if m < at || p.echo[m] {
+			continue
+		}
+		write(m)
+		b.WriteString(modelMark)
+		at = m + len(p.model)
+	}
+	write(len(p.lower))
+	return b.String()
+}
+
+// names reports whether the provider named the candidate's model.
+func (p *prose) names() bool { return strings.Contains(p.text, modelMark) }
+
+// forPeople is the message to show: as written, echoes replaced by an ellipsis.
+func (p *prose) forPeople() string {
+	var b strings.Builder
+	for i, r := range p.shown {
+		switch {
+		case r == '\n': // code and type follow, they have fields of their own
+			return b.String()
+		case !p.echo[i]:
+			b.WriteRune(r)
+		case i == 0 || !p.echo[i-1]:
+			b.WriteString("[…]")
+		}
+	}
+	return b.String()
+}
+
+// inRequest reports whether a text that a rule matched also stands in the request; then it proves nothing, however
+// short it is.
+func (p *prose) inRequest(match string) bool {
+	if len(p.request) == 0 || match == "" {
+		return false
+	}
+	want := []rune(match)
+	back := failures(want)
+	found := false
+	p.forms(func(each func(func(rune) bool)) {
+		k := 0
+		if found {
+			return
+		}
+		each(func(r rune) bool {
+			r = unicode.ToLower(r)
+			for k > 0 && want[k] != r {
+				k = back[k-1]
+			}
+			if want[k] == r {
+				k++
+			}
+			if k == len(want) {
+				found = true
+			}
+			return !found
+		})
+	})
+	return found
+}
+
+// failures is the failure function of Knuth, Morris and Pratt.
+func failures(want []rune) []int {
+	back := make([]int, len(want))
+	for i, k := 1, 0; i < len(want); i++ {
+		for k > 0 && want[k] != want[i] {
+			k = back[k-1]
+		}
+		if want[k] == want[i] {
+			k++
+		}
+		back[i] = k
+	}
+	return back
+}
