@@ -37,6 +37,10 @@ type Family interface {
 	// and advances st. st may be nil when nothing was written yet.
 	StreamError(dst []byte, e *gateway.Error, st *StreamState) []byte
 
+	// Comment appends a note that clients ignore, for heartbeats and marks. Where an SDK of the family takes a comment
+	// for an error it is an empty event, and the text is lost.
+	Comment(dst []byte, text string) []byte
+
 	// Upstream is the URL of the generation call for a candidate. base is what the family's SDK would take as base URL
 	// and may have a query, which is kept.
 	Upstream(base string, c gateway.Candidate, env *gateway.Envelope) string

@@ -94,6 +94,9 @@ func (Family) StreamError(dst []byte, e *gateway.Error, st *protocol.StreamState
 	return sse.AppendEvent(dst, "error", appendError(nil, e, true))
 }
 
+// Comment implements protocol.Family.
+func (Family) Comment(dst []byte, text string) []byte { return sse.AppendComment(dst, text) }
+
 // Upstream implements protocol.Family. The SDK's base URL has no version; one that ends in /v1 is taken as well.
 func (Family) Upstream(base string, _ gateway.Candidate, _ *gateway.Envelope) string {
 	if protocol.PathEnds(base, "/v1") {

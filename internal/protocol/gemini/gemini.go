@@ -96,6 +96,10 @@ func (Family) StreamError(dst []byte, e *gateway.Error, st *protocol.StreamState
 	return sse.AppendEvent(dst, "", appendError(nil, e))
 }
 
+// Comment implements protocol.Family. The Go SDK raises on every block that does not begin with data, comments
+// included, and splits at two line feeds; so exactly two of them are the one thing that it, too, ignores.
+func (Family) Comment(dst []byte, _ string) []byte { return append(dst, "\n\n"...) }
+
 // Upstream implements protocol.Family. The SDK's base URL has no version; one that ends in a version is taken as well.
 func (Family) Upstream(base string, c gateway.Candidate, env *gateway.Envelope) string {
 	path := "/v1beta"

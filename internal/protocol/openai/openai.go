@@ -65,6 +65,9 @@ func appendError(dst []byte, e *gateway.Error, inStream bool) []byte {
 	return protocol.AppendJSON(dst, map[string]protocol.ErrorObject{"error": protocol.NewErrorObject(e, inStream)})
 }
 
+// Comment implements protocol.Family.
+func (Family) Comment(dst []byte, text string) []byte { return sse.AppendComment(dst, text) }
+
 // Upstream implements protocol.Family; base ends where the SDK's base URL ends, at /v1 as a rule.
 func (Family) Upstream(base string, _ gateway.Candidate, _ *gateway.Envelope) string {
 	return protocol.JoinURL(base, "/chat/completions", "")

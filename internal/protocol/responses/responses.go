@@ -91,6 +91,9 @@ func (Family) StreamError(dst []byte, e *gateway.Error, st *protocol.StreamState
 	return sse.AppendEvent(dst, ev.Type, protocol.AppendJSON(nil, ev))
 }
 
+// Comment implements protocol.Family.
+func (Family) Comment(dst []byte, text string) []byte { return sse.AppendComment(dst, text) }
+
 // Upstream implements protocol.Family; base ends where the SDK's base URL ends, at /v1 as a rule.
 func (Family) Upstream(base string, _ gateway.Candidate, _ *gateway.Envelope) string {
 	return protocol.JoinURL(base, "/responses", "")
