@@ -163,14 +163,9 @@ func (l *Line) Join(key gateway.ClientKeyID, set []int, now time.Time) *Place {
 	return p
 }
 
-// Await tells that a place waits (again). Waiting after a look is passing. until is when its candidates may change by
-// time alone; zero = unknown.
+// Await tells when the candidates of a waiting place may change by time alone; zero = unknown.
 func (l *Line) Await(p *Place, until, now time.Time) {
-	if p.left {
-		return
-	}
-	l.Pass(p)
-	if until.IsZero() {
+	if p.left || until.IsZero() {
 		return
 	}
 	// A time that has passed already and yet was not enough must not become a spin.

@@ -194,7 +194,12 @@ func (c Config) WaitUntil(deadline, now time.Time) time.Time {
 // earliest Until of their rulings; zero = unknown): then the line looks again, in its order. The place is kept, also
 // over an error; calling Wait after a look means Pass.
 func (w *Waiter) Wait(ctx context.Context, until time.Time) error {
-	w.pool.step(func(l *Line, now time.Time) { l.Await(w.place, until, now) })
+	w.pool.step(func(l *Line, now time.Time) {
+		if len(w.turn) == 0 { // else a turn came that was not used yet: nothing was passed
+			l.Pass(w.place)
+		}
+		l.Await(w.place, until, now)
+	})
 	select {
 	case <-w.turn:
 		return nil
@@ -213,7 +218,14 @@ func (w *Waiter) Wait(ctx context.Context, until time.Time) error {
 // Pass tells that the waiter looked and could not run: the next in line whose set may differ looks. The waiter itself
 // looks again after its next Wait.
 func (w *Waiter) Pass() {
-	w.pool.step(func(l *Line, _ time.Time) { l.Pass(w.place) })
+	w.pool.step(func(l *Line, _ time.Time) {
+		select {
+		case <-w.turn:
+			l.Yield(w.place)
+		default:
+			l.Pass(w.place)
+		}
+	})
 }
 
 // Leave takes the waiter out of the line and lets the next look. It must always be called; it is idempotent, so defer

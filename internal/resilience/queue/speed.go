@@ -6,7 +6,7 @@ import (
 )
 
 // speed is the learned service rate of a line: places served per second of busy time, both decayed with a half-life of
-// 30 s. Idle time decays both alike and so changes only how much is known, not the rate.
+// 2 minutes. Idle time decays both alike and so changes only how much is known, not the rate.
 type speed struct {
 	served float64
 	busy   float64 // seconds
@@ -14,7 +14,7 @@ type speed struct {
 }
 
 const (
-	speedHalfLife = 30 * time.Second
+	speedHalfLife = 2 * time.Minute
 	speedEnough   = 3 // decayed places served that make a rate known
 )
 
