@@ -10,6 +10,8 @@ import (
 	"spillway/internal/resilience/cooldown"
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
+	"spillway/internal/resilience/lockout"
+	"spillway/internal/resilience/queue"
 )
 
 // builtin is the profile of a class: the values that everything else is laid over. An unknown profile, which is reported
@@ -20,12 +22,21 @@ func builtin(profile string, class gateway.Class) tree {
 	if name == "omniroute" {
 		name = "omniroute-" + class.String()
 	}
-	r.Breaker, r.Cooldown, r.Pacing.Gate = breaker.Recommended(), cooldown.Default(class), gate.Default()
+	r.Breaker, r.Cooldown, r.Lockout = breaker.Recommended(), cooldown.Default(class), lockout.Default(class)
+	r.Pacing = Pacing{Gate: gate.Default(), Queue: queue.Default()}
 	if b, ok := breaker.Preset(name); ok {
 		r.Breaker = b
 	}
-	if c, ok := cooldown.Preset(name); ok && strings.HasPrefix(name, "omniroute-") {
-		r.Cooldown = c // the other profiles have no cooldown of their own: the class decides
+	if strings.HasPrefix(name, "omniroute-") { // the other profiles have neither of their own: the class decides
+		if c, ok := cooldown.Preset(name); ok {
+			r.Cooldown = c
+		}
+		if c, ok := lockout.Preset(name); ok {
+			r.Lockout = c
+		}
+	}
+	if q, ok := queue.Preset(name); ok {
+		r.Pacing.Queue = q
 	}
 	if g, ok := gate.Preset(name); ok {
 		r.Pacing.Gate = g
@@ -48,7 +59,10 @@ func (s *Settings) validate(prefix string) []Problem {
 	}
 	room("resilience.breaker", s.Breaker.Validate())
 	room("resilience.cooldown", s.Cooldown.Validate())
+	room("resilience.lockout", s.Lockout.Validate())
 	room("resilience.pacing", s.Pacing.Gate.Validate())
+	room("resilience.pacing.queue", s.Pacing.Queue.Validate())
+	room("resilience.streams.watchdog", s.Streams.Watchdog.Validate())
 	room("resilience.health", s.Health.Validate())
 	room("resilience.affinity", s.Affinity.Validate())
 	room("resilience.streams", s.Streams.Validate())
@@ -99,10 +113,6 @@ func (s Streams) Validate() error {
 	add(s.HoldBytes < 1024, "hold_bytes: must be at least 1KiB")
 	add(s.HoldEvents < 1, "hold_events: must be at least 1")
 	add(s.Heartbeat < time.Second, "heartbeat: must be at least 1s")
-	add(s.Watchdog.Enabled && s.Watchdog.Window <= 0, "watchdog.window: must be above 0s")
-	add(s.Watchdog.MinRate < 0, "watchdog.min_rate: must be 0 or more")
-	add(s.StartGuard.HoldChars < 0, "start_guard.hold_chars: must be 0 or more")
-	add(s.StartGuard.MinRate < 0, "start_guard.min_rate: must be 0 or more")
 	return joined(errs)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience/verdict"
 )
 
 // Config is everything that was configured, with every default filled in. It is immutable once [Load] returned it,
@@ -67,6 +68,7 @@ type Config struct {
 	// Automatic is set when there was no file and well-known variables configured the providers.
 	Automatic bool `yaml:"-"`
 
+	rules    *verdict.Rules
 	where    map[string]Pos // place of every field that was written
 	tunables *layers
 }

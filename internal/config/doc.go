@@ -10,4 +10,4 @@
 // built-in profile < environment < file < stored < provider < connection; see [Settings] and [Config.Settings].
 package config
 
-//go:generate go run ./schemagen
+//go:generate go test -run TestSchemaFile -update .

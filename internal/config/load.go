@@ -230,7 +230,7 @@ func (l *loader) readStored() {
 	c.Connections = append(c.Connections, s.Connections...)
 	c.Combos = append(c.Combos, s.Combos...)
 	c.Keys = append(c.Keys, s.Keys...)
-	c.Rules = append(s.Rules, c.Rules...)
+	c.Rules = append(c.Rules, s.Rules...)
 }
 
 // renumber gives the stored items of a list their place behind the file's own.

@@ -11,6 +11,8 @@ import (
 	"spillway/internal/resilience/cooldown"
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
+	"spillway/internal/resilience/lockout"
+	"spillway/internal/resilience/queue"
 )
 
 // Resilience is the shape of every `resilience:` mapping.
@@ -22,6 +24,8 @@ type Resilience struct {
 	Breaker breaker.Config `yaml:"breaker"`
 	// Isolation for account faults.
 	Cooldown cooldown.Config `yaml:"cooldown"`
+	// Isolation for one model at one account.
+	Lockout lockout.Config `yaml:"lockout"`
 	// What delays rather than forbids.
 	Pacing Pacing `yaml:"pacing"`
 	// How success rates and first-content times are learned.
@@ -35,6 +39,8 @@ type Resilience struct {
 // Pacing is everything that delays rather than forbids: concurrency caps and AIMD (the gate), and the queue.
 type Pacing struct {
 	Gate gate.Config `yaml:",inline"`
+	// The line in which requests wait for any candidate of their pool.
+	Queue queue.Config `yaml:"queue"`
 }
 
 // tree is everything that is layered, with the paths that people see.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience/watchdog"
 )
 
 // Affinity says how sessions stick to a connection.
@@ -36,32 +37,8 @@ type Streams struct {
 	EndGrace time.Duration `yaml:"end_grace"`
 	// An answer without any content is an error. Default true.
 	RefuseEmpty bool `yaml:"refuse_empty"`
-	// Throughput watchdog.
-	Watchdog Watchdog `yaml:"watchdog"`
-	// Start guard.
-	StartGuard StartGuard `yaml:"start_guard"`
-}
-
-// Watchdog ends streams that flow too slowly.
-type Watchdog struct {
-	// Default false.
-	Enabled bool `yaml:"enabled"`
-	// Nothing is measured before. Default 30s.
-	WarmUp time.Duration `yaml:"warm_up"`
-	// What the rate is measured over. Default 30s.
-	Window time.Duration `yaml:"window"`
-	// Useful bytes per second. Default 4.
-	MinRate float64 `yaml:"min_rate"`
-}
-
-// StartGuard holds the first text until a minimum rate is proven.
-type StartGuard struct {
-	// Default false.
-	Enabled bool `yaml:"enabled"`
-	// Characters held at most. Default 256.
-	HoldChars int `yaml:"hold_chars"`
-	// Useful bytes per second that must be proven. Default 4.
-	MinRate float64 `yaml:"min_rate"`
+	// Throughput watchdog and start guard.
+	Watchdog watchdog.Config `yaml:"watchdog"`
 }
 
 // Timeouts are the clocks of one attempt; see gateway.Timeouts.
@@ -95,9 +72,7 @@ func defaultAffinity() Affinity {
 func defaultStreams() Streams {
 	return Streams{EarlyCommit: "auto", EarlyCommitAfter: 45 * time.Second, Continuation: "prefill",
 		HoldBytes: 256 << 10, HoldEvents: 512, Heartbeat: 15 * time.Second, EndGrace: 500 * time.Millisecond,
-		RefuseEmpty: true,
-		Watchdog:    Watchdog{WarmUp: 30 * time.Second, Window: 30 * time.Second, MinRate: 4},
-		StartGuard:  StartGuard{HoldChars: 256, MinRate: 4}}
+		RefuseEmpty: true, Watchdog: watchdog.Default()}
 }
 
 func defaultTimeouts(class gateway.Class) Timeouts {

@@ -21,6 +21,7 @@ func (l *loader) validate() {
 	l.checkCombos()
 	l.checkAliases()
 	l.checkKeys()
+	l.checkRules()
 	l.checkNumbers()
 }
 
