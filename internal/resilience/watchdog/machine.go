@@ -66,11 +66,17 @@ func Begin(c *Clocks) State { return State{limit: c.FirstContent, last: c.Last} 
 
 // Step moves the machine. The returned clock is None, or for a Tick the clock that ran out.
 func Step(c *Clocks, s State, e Event, at time.Duration) (State, Clock) {
+	out := s.step(c, &e, at)
+	return s, out
+}
+
+// step is Step in place: an event per chunk should not copy the state twice.
+func (s *State) step(c *Clocks, e *Event, at time.Duration) Clock {
 	switch e.Kind {
 	case Tick:
 		s.measure(c, at)
-		if due, clock := Due(c, &s); at >= due {
-			return s, clock
+		if due, clock := Due(c, s); at >= due {
+			return clock
 		}
 	case DialBegan:
 		s.dialing, s.dialAt = true, at
@@ -104,7 +110,7 @@ func Step(c *Clocks, s State, e Event, at time.Duration) (State, Clock) {
 		}
 		s.last = true
 	}
-	return s, None
+	return None
 }
 
 // active is the active time at an instant.
@@ -148,7 +154,7 @@ func (s *State) delivered(c *Clocks, text int, at time.Duration) {
 	}
 }
 
-func (s *State) tool(c *Clocks, e Event, at time.Duration) {
+func (s *State) tool(c *Clocks, e *Event, at time.Duration) {
 	n := &s.tools
 	if e.Server {
 		n = &s.servers

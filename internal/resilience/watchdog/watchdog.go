@@ -140,8 +140,7 @@ func (w *Watch) fire() {
 		return
 	}
 	at := now.Sub(w.startAt)
-	var out Clock
-	w.state, out = Step(&w.clocks, w.state, Event{Kind: Tick}, at)
+	out := w.state.step(&w.clocks, &Event{Kind: Tick}, at)
 	if out == None {
 		w.armed = 0
 		w.arm(at)
@@ -158,7 +157,7 @@ func (w *Watch) event(e Event, now time.Time) {
 	w.mu.Lock()
 	if !w.done {
 		at := now.Sub(w.startAt)
-		w.state, _ = Step(&w.clocks, w.state, e, at)
+		w.state.step(&w.clocks, &e, at)
 		w.arm(at)
 	}
 	w.mu.Unlock()
