@@ -14,7 +14,7 @@
 //
 // Segments. A segment belongs to the process that made it and is locked by it while it lives, so a second process on
 // the same directory (an upgrade in place) never mistakes it for a dead one's. After a crash a new segment is begun; a
-// torn tail is never appended to. Every new segment starts with the records that Options.Carry names, so old segments
+// torn tail is never appended to. Every new segment starts with the records that the function given to CarryFrom names, so old segments
 // can be deleted although something that began in them has not ended.
 package journal
 
@@ -57,9 +57,6 @@ type Options struct {
 	MaxBytes     int64 // of all segments that were not released; above it Append refuses; default 512 MiB
 	Sync         bool  // fsync each group before Append returns: survives power loss
 	Log          *slog.Logger
-	// Carry is called when a segment begins, after the first one, and names the records that must not be lost with the
-	// older segments. It runs without any lock of the journal and may name too many, never too few.
-	Carry func(add func(payload []byte))
 }
 
 func (o Options) withDefaults() Options {
@@ -68,6 +65,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 512 << 20
+	}
+	if o.SegmentBytes > o.MaxBytes/4 { // the segment that is written now is never released: leave room for others
+		o.SegmentBytes = o.MaxBytes / 4
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -94,6 +94,7 @@ type Journal struct {
 	bytes   int64      // of all of them
 	serial  int
 	stats   Stats
+	carry   func(add func(payload []byte))
 
 	kick chan struct{}
 	quit chan struct{}
@@ -144,6 +145,22 @@ func Open(opt Options) (*Journal, error) {
 	j.bytes += seg.size
 	go j.flusher()
 	return j, nil
+}
+
+// CarryFrom sets the function that is called when a segment begins, after the first one. It names the records that must
+// not be lost with the older segments; it runs without any lock of the journal and may name too many, never too few.
+func (j *Journal) CarryFrom(fn func(add func(payload []byte))) {
+	j.mu.Lock()
+	j.carry = fn
+	j.mu.Unlock()
+}
+
+// Fill is how much of the room is taken, on disk or in memory, whichever is worse; 1 is full.
+func (j *Journal) Fill() float64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.pending.buf)
+	return max(float64(j.bytes+int64(n))/float64(j.opt.MaxBytes), float64(n)/maxPending)
 }
 
 // Append takes a record. With through it returns when the record was handed to the kernel (with Options.Sync: to the

@@ -11,10 +11,10 @@ type Pos struct {
 	Offset  int64
 }
 
-// Reader reads this process's own records, in order, as they are written. It is for one goroutine.
+// Reader reads this process's own records, in order, as they are written. Next and Pos are for one goroutine.
 type Reader struct {
 	j    *Journal
-	seg  *segment
+	seg  *segment // seg and off change under the journal's lock, because Lag reads them
 	off  int64
 	buf  []byte
 	recs [][]byte
@@ -25,7 +25,7 @@ func (j *Journal) Reader() *Reader {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := j.segs[0]
-	return &Reader{j: j, seg: s, off: s.moved}
+	return &Reader{j: j, seg: s, off: max(s.moved, int64(len(magic)))}
 }
 
 const readChunk = 256 << 10
@@ -34,26 +34,9 @@ const readChunk = 256 << 10
 // none yet. They are valid until the next call. Unreadable bytes are stepped over.
 func (r *Reader) Next(limit int) ([][]byte, error) {
 	r.recs = r.recs[:0]
-	r.j.mu.Lock()
-	end, sealed := r.seg.size, r.seg.seal
-	if r.off >= end && sealed {
-		for i, s := range r.j.segs {
-			if s == r.seg && i+1 < len(r.j.segs) {
-				r.seg, r.off = r.j.segs[i+1], int64(len(magic))
-				end = r.seg.size
-				break
-			}
-		}
-	}
-	r.j.mu.Unlock()
-	if r.off < int64(len(magic)) {
-		r.off = int64(len(magic))
-	}
-	if r.off >= end {
-		return nil, nil
-	}
-	want := min(end-r.off, readChunk)
-	for {
+	left := r.turn()
+	want := min(left, readChunk)
+	for left > 0 {
 		if int64(cap(r.buf)) < want {
 			r.buf = make([]byte, want)
 		}
@@ -62,13 +45,32 @@ func (r *Reader) Next(limit int) ([][]byte, error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		used, need := r.split(b[:n], limit, int(end-r.off))
+		used, need := r.split(b[:n], limit, int(left))
+		r.j.mu.Lock()
 		r.off += int64(used)
+		r.j.mu.Unlock()
 		if len(r.recs) > 0 || need == 0 {
-			return r.recs, nil
+			break
 		}
+		left -= int64(used)
 		want = need
 	}
+	return r.recs, nil
+}
+
+// turn goes on to the next segment when this one is read to its end, and returns how many bytes there are to read.
+func (r *Reader) turn() int64 {
+	r.j.mu.Lock()
+	defer r.j.mu.Unlock()
+	if r.off >= r.seg.size && r.seg.seal {
+		for i, s := range r.j.segs {
+			if s == r.seg && i+1 < len(r.j.segs) {
+				r.seg, r.off = r.j.segs[i+1], int64(len(magic))
+				break
+			}
+		}
+	}
+	return r.seg.size - r.off
 }
 
 // split cuts b into records. used is how far it came; need is not 0 when the first record takes more bytes than b has.
@@ -111,8 +113,9 @@ func (r *Reader) Lag() int64 {
 	return sum
 }
 
-// Release says that everything before pos is safe elsewhere. Segments that lie wholly before it are deleted.
-func (j *Journal) Release(pos Pos) error {
+// Release says that everything before pos is safe elsewhere. Segments that lie wholly before it are deleted; their
+// names are returned.
+func (j *Journal) Release(pos Pos) (deleted []string, err error) {
 	j.mu.Lock()
 	var gone []*segment
 	for i, s := range j.segs {
@@ -128,11 +131,11 @@ func (j *Journal) Release(pos Pos) error {
 		j.bytes -= s.size
 	}
 	j.mu.Unlock()
-	var err error
 	for _, s := range gone {
+		deleted = append(deleted, s.name)
 		err = errors.Join(err, s.remove())
 	}
-	return err
+	return deleted, err
 }
 
 // Left is one segment that a dead process left behind.

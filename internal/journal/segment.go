@@ -186,8 +186,11 @@ func (j *Journal) rotate(now time.Time) (*segment, int, error) {
 		return nil, 0, err
 	}
 	var head []byte
-	if j.opt.Carry != nil {
-		j.opt.Carry(func(payload []byte) {
+	j.mu.Lock()
+	carry := j.carry
+	j.mu.Unlock()
+	if carry != nil {
+		carry(func(payload []byte) {
 			if len(payload) <= MaxRecord {
 				head = appendFrame(head, payload)
 			}
