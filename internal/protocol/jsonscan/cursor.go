@@ -115,20 +115,22 @@ func (c *Cursor) Member() (key []byte, ok bool) {
 	if !c.more('}') {
 		return nil, false
 	}
-	from := c.i + 1
-	end := str(c.b, c.i)
+	b, from := c.b, c.i
+	end := str(b, from)
 	if end < 0 {
 		c.fail()
 		return nil, false
 	}
-	c.i = end
-	c.space()
-	if c.i >= len(c.b) || c.b[c.i] != ':' {
+	i := end
+	if i < len(b) && b[i] <= ' ' {
+		i = spaces(b, i)
+	}
+	if i >= len(b) || b[i] != ':' {
 		c.fail()
 		return nil, false
 	}
-	c.i++
-	return c.b[from : end-1], true
+	c.i = i + 1
+	return b[from+1 : end-1], true
 }
 
 // Element moves in front of the next element of the array entered last; false when the array is closed.
@@ -136,23 +138,28 @@ func (c *Cursor) Element() bool { return c.more(']') }
 
 // more takes the comma that is due, or the closing bracket.
 func (c *Cursor) more(closing byte) bool {
-	c.space()
-	if c.i >= len(c.b) {
+	b, i, fresh := c.b, c.i, c.fresh
+	c.fresh = false
+	if i < len(b) && b[i] <= ' ' {
+		i = spaces(b, i)
+	}
+	if i >= len(b) {
 		c.fail()
 		return false
 	}
-	fresh := c.fresh
-	c.fresh = false
-	switch ch := c.b[c.i]; {
+	switch ch := b[i]; {
+	case ch == ',' && !fresh:
+		if i++; i < len(b) && b[i] <= ' ' {
+			i = spaces(b, i)
+		}
+		c.i = i
+		return true
 	case ch == closing:
-		c.i++
+		c.i = i + 1
 		c.depth--
 		return false
 	case fresh:
-		return true
-	case ch == ',':
-		c.i++
-		c.space()
+		c.i = i
 		return true
 	}
 	c.fail()

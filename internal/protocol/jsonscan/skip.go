@@ -152,41 +152,58 @@ const (
 	highs = 0x8080808080808080
 )
 
-// str consumes a string, whose opening quote must stand at i. It looks at eight bytes at once for a quote, a backslash
-// or a control character: (x-1) &^ x has its high bit set first at a zero byte of x, (x-0x20) &^ x first at a byte below
-// 0x20. A borrow can only spoil bytes behind the first hit, so the lowest hit is right.
+// str consumes a string, whose opening quote must stand at i. It looks at eight bytes at once. (x - n) &^ x has its high
+// bit set first at a byte of x below n, so n = 1 finds a backslash after xor with it; and since xor with 2 maps the quote
+// to 0x20, everything below 0x20 to itself or a neighbour, and 0x20 and 0x21 above it, n = 0x21 then finds quotes and
+// control characters together. A borrow can only spoil bytes behind the first hit, so the lowest hit is right.
 func str(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
 	}
-	for i++; i < len(b); {
-		if i+8 <= len(b) {
-			w := binary.LittleEndian.Uint64(b[i:])
-			quote := w ^ ('"' * ones)
-			slash := w ^ ('\\' * ones)
-			hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-0x20*ones)&^w) & highs
-			if hit == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(hit) >> 3
+	rest := b[i+1:]
+	for len(rest) >= 8 {
+		w := binary.LittleEndian.Uint64(rest)
+		quote := w ^ 2*ones
+		slash := w ^ '\\'*ones
+		hit := ((quote-0x21*ones)&^quote | (slash-ones)&^slash) & highs
+		if hit == 0 {
+			rest = rest[8:]
+			continue
 		}
-		switch ch := b[i]; {
+		n := bits.TrailingZeros64(hit) >> 3
+		if rest[n] == '"' {
+			return len(b) - len(rest) + n + 1
+		}
+		if n = escaped(rest, n); n < 0 {
+			return -1
+		}
+		rest = rest[n:]
+	}
+	for n := 0; n < len(rest); {
+		switch ch := rest[n]; {
 		case ch == '"':
-			return i + 1
-		case ch == '\\':
-			n := escape(b[i:])
-			if n == 0 {
+			return len(b) - len(rest) + n + 1
+		case ch == '\\' || ch < 0x20:
+			if n = escaped(rest, n); n < 0 {
 				return -1
 			}
-			i += n
-		case ch < 0x20:
-			return -1
-		default: // only among the last seven bytes
-			i++
+		default:
+			n++
 		}
 	}
 	return -1
+}
+
+// escaped is the place behind the escape sequence at i, -1 when there is none.
+func escaped(b []byte, i int) int {
+	n := 0
+	if b[i] == '\\' {
+		n = escape(b[i:])
+	}
+	if n == 0 {
+		return -1
+	}
+	return i + n
 }
 
 // escape is the length of the escape sequence that b begins with, 0 when it is none.
