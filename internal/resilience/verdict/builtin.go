@@ -10,7 +10,7 @@ import (
 // Builtin returns the built-in rules, in the order in which they are asked, and the built-in restatements. They are
 // plain data of the same form as an operator's and may be changed by the caller.
 func Builtin() (rules []Rule, restate []Restatement) {
-	return slices.Concat(vendorRules(), codeRules(), textRules(), rateRules()), []Restatement{{
+	return slices.Concat(vendorRules(), accountCodes(), retiredRules(), requestCodes(), textRules(), rateRules()), []Restatement{{
 		// Seeds 000, 002, 004: a spent quota is reported as a refusal; a missing right to a model must stay one.
 		ID: "agentrouter-quota-misstatus", Provider: "agentrouter*", From: []StatusRange{{403, 403}, {400, 400}}, To: 429,
 		TextAny: []string{"额度不足"}, TextNone: []string{"无权访问"}, DefaultRetryAfter: time.Minute,
@@ -108,6 +108,8 @@ func vendorRules() []Rule {
 
 		{ID: "openrouter-credit-exhausted-402", Provider: "openrouter*", Status: on(402), Kind: kind(gateway.QuotaExhausted), Cooldown: 2 * time.Minute},
 		{ID: "openrouter-free-per-day", Provider: "openrouter*", Status: on(200, 429), Text: "free-models-per-day", Kind: kind(gateway.QuotaExhausted)},
+		{ID: "openrouter-upstream-rate", Provider: "openrouter*", Status: on(200, 429), Text: "rate-limited upstream|rate limited upstream",
+			Kind: kind(gateway.RateLimited), Scope: scope(gateway.ScopeModel)},
 		{ID: "openrouter-moderation", Provider: "openrouter*", Status: on(200, 403), Text: "requires moderation|flagged for|was flagged",
 			Kind: kind(gateway.ContentRefused)},
 

@@ -6,9 +6,9 @@ import (
 	"spillway/internal/gateway"
 )
 
-// codeRules read structured codes that mean the same wherever they occur. A code is the strongest evidence there is,
-// so these hold for any status, except where one is given.
-func codeRules() []Rule {
+// accountCodes read structured codes about the account that mean the same wherever they occur. A code is the strongest
+// evidence there is, so these hold for any status, except where one is given.
+func accountCodes() []Rule {
 	return []Rule{
 		// More tokens in one request than the account may spend in a minute: no wait helps, a larger account does.
 		{ID: "code-request-over-rate", Status: on(200, 413, 429), Text: "request too large for", Kind: kind(gateway.Alive), Reason: reason(gateway.ContextTooLong)},
@@ -30,7 +30,7 @@ func codeRules() []Rule {
 			"organization_disabled|organization_deactivated|deactivated_workspace|workspace_deactivated|consumer_suspended|access_terminated|access_terminated_error",
 			Kind: kind(gateway.Banned)},
 		{ID: "code-credits", Code: "insufficient_quota|billing_hard_limit_reached|billing_not_active|billing_error|billing_disabled|insufficient_credits|" +
-			"insufficient_balance|insufficient_funds|credit_balance_too_low|credits_exhausted|out_of_credits|credit_limit|credit_limit_reached|payment_required|no_credits|arrearage",
+			"insufficient_user_quota|insufficient_token_quota|pre_consume_token_quota_failed|insufficient_balance|insufficient_funds|credit_balance_too_low|credits_exhausted|out_of_credits|credit_limit|credit_limit_reached|payment_required|no_credits|arrearage",
 			Kind: kind(gateway.CreditsExhausted)},
 		{ID: "code-quota", Code: "usage_limit_reached|usage_limit_exceeded|usage_not_included|quota_exceeded|quota_exhausted|daily_limit_exceeded|monthly_limit_exceeded|" +
 			"organization_quota_exceeded|account_quota_exceeded|plan_limit_reached|servicequotaexceededexception|free_tier_exhausted",
@@ -46,7 +46,12 @@ func codeRules() []Rule {
 			"invalid_token|token_expired|token_invalidated|token_revoked|access_token_expired|access_token_invalid|access_token_type_unsupported|api_key_service_blocked|api_key_http_referrer_blocked|" +
 			"api_key_ip_address_blocked|service_disabled|unrecognizedclientexception|expiredtokenexception|invalid_organization|invalid_authentication",
 			Kind: kind(gateway.AuthError)},
+	}
+}
 
+// requestCodes read structured codes about the request and the model it asks for.
+func requestCodes() []Rule {
+	return []Rule{
 		{ID: "code-model-retired", Code: "model_decommissioned|model_deprecated|model_retired|model_end_of_life|deprecated_model",
 			Kind: kind(gateway.ModelUnavailable), Retired: true},
 		{ID: "code-model", Code: "model_not_found|model_not_exist|model_not_supported|model_not_available|unknown_model|invalid_model|unsupported_model|deploymentnotfound|deployment_not_found|" +

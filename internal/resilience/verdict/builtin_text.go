@@ -22,11 +22,6 @@ func textRules() []Rule {
 		{ID: "text-request-not-allowed", Status: on(403), Text: "request not allowed", Kind: kind(gateway.RequestRejected)},
 		{ID: "text-wrong-route", Status: on(403), Text: "not authorized for this route", Kind: kind(gateway.Alive)},
 
-		{ID: "text-model-retired", Status: on(200, 400, 403, 404, 410), NamesModel: true, TextNone: pathWords,
-			Text: `\{model\}\W{0,3}(?:has been|have been|is|was|are)?\s?(?:being )?(?:deprecated|retired|discontinued|decommissioned|sunset|no longer (?:available|supported|offered|served)|shut ?down)`,
-			Kind: kind(gateway.ModelUnavailable), Retired: true},
-		{ID: "text-this-model-retired", Status: on(200, 400, 403, 404, 410), Text: retiredWords,
-			Kind: kind(gateway.ModelUnavailable), Retired: true},
 		{ID: "text-model-access", Status: on(400, 401, 403, 404), Text: accessWords, TextNone: objectWords, Kind: kind(gateway.ModelUnavailable)},
 		{ID: "text-model-missing", Status: on(200, 400, 404, 410, 422), Text: missingWords, TextNone: objectWords, Kind: kind(gateway.ModelUnavailable)},
 		{ID: "status-not-found-names-model", Status: on(404, 410), NamesModel: true, TextNone: objectWords + "|" + pathWords + "|" + refusalWords, Kind: kind(gateway.ModelUnavailable)},
@@ -44,6 +39,17 @@ func textRules() []Rule {
 		{ID: "text-quota-chinese-short", Status: on(200, 403, 429), Text: chineseQuota, HintMax: 10 * time.Minute, Kind: kind(gateway.RateLimited)},
 		{ID: "text-quota-chinese", Status: on(200, 403, 429), Text: chineseQuota, Kind: kind(gateway.QuotaExhausted)},
 		{ID: "text-credits-chinese", Status: on(200, 402, 403, 429), Text: "余额不足|账户已欠费|已欠费|余额已用完", Kind: kind(gateway.CreditsExhausted)},
+	}
+}
+
+// retiredRules come before the codes for a missing model: a retired one often carries the same code.
+func retiredRules() []Rule {
+	return []Rule{
+		{ID: "text-model-retired", Status: on(200, 400, 403, 404, 410), NamesModel: true, TextNone: pathWords,
+			Text: `\{model\}\W{0,3}(?:has been|have been|is|was|are)?\s?(?:being )?(?:deprecated|retired|discontinued|decommissioned|sunset|no longer (?:available|supported|offered|served)|shut ?down)`,
+			Kind: kind(gateway.ModelUnavailable), Retired: true},
+		{ID: "text-this-model-retired", Status: on(200, 400, 403, 404, 410), Text: retiredWords,
+			Kind: kind(gateway.ModelUnavailable), Retired: true},
 	}
 }
 

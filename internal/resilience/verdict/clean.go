@@ -16,13 +16,13 @@ const (
 
 // keyLike matches what looks like a credential, whoever's it is.
 var keyLike = regexp.MustCompile(`(?i)` + strings.Join([]string{
-	`\b(?:sk|pk|rk|ak|gsk|xai|hf|r8|nvapi|pplx|csk|fw|tgp|ghp|gho|ghu|ghs|github_pat|glpat|xox[abp]|spw|vlo)[-_][a-z0-9_*.\-]{6,}`,
+	`\b(?:sk|pk|rk|ak|gsk|xai|hf|r8|nvapi|pplx|csk|fw|tgp|ghp|gho|ghu|ghs|github_pat|glpat|xox[abp]|spw|vlo)[-_][a-z0-9_*.\-]{5,}[a-z0-9_*\-]`,
 	`\bAIza[a-z0-9_\-]{10,}`,
 	`\bya29\.[a-z0-9_.\-]{10,}`,
 	`\b(?:AKIA|ASIA)[A-Z0-9]{12,}`,
 	`\beyJ[a-z0-9_\-]{8,}\.[a-z0-9_\-]{8,}(?:\.[a-z0-9_\-]*)?`,
 	`\b(?:bearer|basic)\s+[a-z0-9_.~+/=*\-]{8,}`,
-	`\b[a-z0-9+/_]{40,}={0,2}`,
+	`\b[a-z0-9+_]{40,}={0,2}`,
 }, "|"))
 
 // assigned matches name=value and name: value where the name says that the value is a secret.

@@ -21,13 +21,13 @@ type Rules struct {
 
 type compiled struct {
 	Rule
-	builtin           bool
-	provider, conn    globs
-	codes, types      globs
-	status            statusSet
-	text, none        matcher
-	header            *regexp.Regexp
-	structured, plain bool // decided by a code or type; has no text condition
+	builtin        bool
+	provider, conn globs
+	codes, types   globs
+	status         statusSet
+	text, none     matcher
+	header         *regexp.Regexp
+	structured     bool // decided by a code or type
 }
 
 type restating struct {
@@ -127,7 +127,6 @@ func compile(rule Rule) (c compiled, problems []string) {
 	c = compiled{Rule: rule, provider: newGlobs(rule.Provider), conn: newGlobs(rule.Connection),
 		codes: newGlobs(rule.Code), types: newGlobs(rule.ErrorType)}
 	c.structured = len(c.codes) > 0 || len(c.types) > 0
-	c.plain = rule.Text == "" && rule.TextNone == "" && !rule.NamesModel
 	for _, s := range rule.Status {
 		if !s.valid() {
 			bad("status", "%d-%d is outside 100-599", s.From, s.To)

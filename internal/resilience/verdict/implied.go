@@ -1,16 +1,26 @@
 package verdict
 
-// implied is the status that an error inside a 200 stands for: a status written in it, else one of its codes, else 502.
-func (w *wire) implied() int {
+import "spillway/internal/gateway"
+
+// implied is the status that an error inside a 200 stands for: a status written in it, else one of its codes. Not
+// known, it is 502 until the kind says more.
+func (w *wire) implied() (status int, known bool) {
 	if w.status != 0 {
-		return w.status
+		return w.status, true
 	}
 	for _, code := range w.codes {
 		if s, ok := impliedStatus[code]; ok {
-			return s
+			return s, true
 		}
 	}
-	return 502
+	return 502, false
+}
+
+// kindStatus is the status of an error inside a 200 that gives none, once its kind is known from a rule.
+var kindStatus = [gateway.NumKinds]int{
+	gateway.Alive: 400, gateway.ContentRefused: 400, gateway.RateLimited: 429, gateway.QuotaExhausted: 429,
+	gateway.CreditsExhausted: 402, gateway.AuthError: 401, gateway.RequestRejected: 403, gateway.Banned: 403,
+	gateway.ModelUnavailable: 404,
 }
 
 // impliedStatus gives structured codes and types the HTTP status that the same error has outside a stream. Sources: the

@@ -55,7 +55,7 @@ func seconds(f float64) (time.Duration, bool) {
 	if f >= maxHint.Seconds() {
 		return maxHint, true
 	}
-	return bounded(time.Duration(f * float64(time.Second)))
+	return bounded(time.Duration(f * float64(time.Second)).Round(time.Microsecond))
 }
 
 func until(t, now time.Time) (time.Duration, bool) { return bounded(t.Sub(now)) }

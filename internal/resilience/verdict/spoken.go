@@ -49,8 +49,9 @@ func (r *Rules) spoken(e *Evidence) gateway.Outcome {
 	}
 	c := &reading{status: e.Status, inside: e.Status < 300, provider: e.provider(), conn: e.Candidate.Connection,
 		header: e.Header, wire: &w, typ: strings.ToLower(w.typ)}
+	known := true
 	if c.inside {
-		c.status = w.implied()
+		c.status, known = w.implied()
 		if !e.InStream && !w.found { // nothing in the body says what went wrong
 			c.status = e.Status
 		}
@@ -63,7 +64,10 @@ func (r *Rules) spoken(e *Evidence) gateway.Outcome {
 
 	o, rule := r.classify(c, e)
 	o.Status = c.status
-	o.Structured = said == 401 || said == 402 || said == 403 || rule != nil && rule.structured
+	if s := kindStatus[o.Kind]; s != 0 && !known && c.status == 502 {
+		o.Status = s
+	}
+	o.Structured = rule != nil && rule.structured || !w.html && (said == 401 || said == 402 || said == 403)
 	o.Code, o.Type = clean(w.code, e.secret(), maxName), clean(w.typ, e.secret(), maxName)
 	o.Message = clean(c.prose.forPeople(), e.secret(), maxMessage)
 	if re != nil {
@@ -124,8 +128,8 @@ func (rule *compiled) apply(o *gateway.Outcome) {
 	o.Uncounted = rule.Count != nil && !*rule.Count
 }
 
-// remember puts the hint into the outcomes that can use one. Prose and bucket resets speak of quotas; for other faults
-// only a direct order (Retry-After, or a field of the body) counts.
+// remember puts the hint into the outcomes that can use one. Prose speaks of rates and quotas; for other faults only a
+// header or a field of the body counts.
 func (c *reading) remember(o *gateway.Outcome, ignore time.Duration) {
 	d, src := c.hint, c.source
 	switch o.Kind {

@@ -42,7 +42,7 @@ func readBody(body []byte) wire {
 		var root any
 		if dec.Decode(&root) == nil {
 			w.json = true
-			w.walk(root, 0)
+			w.walk(root, bodyRoot, 0)
 			if w.message == "" && !w.found {
 				w.message = head(string(body), maxText)
 			}
@@ -68,37 +68,59 @@ func firstData(body []byte) []byte {
 	return nil
 }
 
-func (w *wire) walk(v any, depth int) {
+// place says which object of a body is read; it decides which fields are the provider's own words.
+type place uint8
+
+const (
+	bodyRoot place = iota
+	anError        // an error or a part of one
+	anAnswer       // an answer or a choice: it repeats the client's metadata and instructions, so only its error is read
+)
+
+// inner lists the fields that are followed, in the order in which they are read: the inner error before what is
+// around it, as it is the more exact. Other fields are never followed: they may repeat the request, as the "input" of
+// a validation error does.
+var inner = [...][]string{
+	bodyRoot: {"error", "errors", "base_resp", "response", "detail", "details", "choices", "header"},
+	anError:  {"error", "errors", "innererror", "inner_error", "metadata", "details", "detail", "violations"},
+	anAnswer: {"error"},
+}
+
+func (w *wire) walk(v any, at place, depth int) {
 	if depth > maxDepth {
 		return
 	}
 	switch v := v.(type) {
 	case []any:
-		for i, item := range v {
-			if i == 8 {
-				break
-			}
-			w.walk(item, depth+1)
+		for _, item := range v[:min(len(v), 8)] {
+			w.walk(item, at, depth+1)
 		}
 	case map[string]any:
-		w.object(v, depth)
+		w.object(v, at, depth)
 	}
 }
 
-// object reads one object, the inner error before the fields around it: the inner one is the more exact.
-func (w *wire) object(o map[string]any, depth int) {
-	w.objects = append(w.objects, o)
-	for _, key := range []string{"error", "errors", "response", "innererror", "inner_error", "base_resp", "detail", "details",
-		"metadata", "choices", "header", "violations"} {
+func (w *wire) object(o map[string]any, at place, depth int) {
+	if at != anAnswer {
+		w.objects = append(w.objects, o)
+	}
+	for _, key := range inner[at] {
 		switch v := o[key].(type) {
 		case string:
 			w.say(key, v)
 		case map[string]any, []any:
-			if key == "error" || key == "errors" {
+			switch key {
+			case "response", "choices":
+				w.walk(v, anAnswer, depth+1)
+				continue
+			case "error", "errors":
 				w.found = true
 			}
-			w.walk(v, depth+1)
+			w.walk(v, anError, depth+1)
 		}
+	}
+	if at == anAnswer {
+		return
 	}
 	for _, key := range []string{"message", "msg", "error_message", "error_msg", "errormessage", "error_description", "status_msg", "Message", "err_msg"} {
 		if s, ok := o[key].(string); ok {
@@ -111,7 +133,10 @@ func (w *wire) object(o map[string]any, depth int) {
 	if p, ok := o["param"].(string); ok && w.param == "" {
 		w.param = p
 	}
-	if raw, ok := o["raw"].(string); ok && depth > 0 { // OpenRouter: the provider's own body, as a string
+	if at == bodyRoot {
+		return
+	}
+	if raw, ok := o["raw"].(string); ok { // OpenRouter: the provider's own body, as a string
 		w.raw(raw, depth)
 	}
 	if h, ok := o["headers"].(map[string]any); ok {
@@ -126,7 +151,7 @@ func (w *wire) say(key, s string) {
 	switch key {
 	case "error", "errors", "detail", "error_message", "error_msg", "errormessage", "error_description", "err_msg":
 		w.found = true
-	case "response", "base_resp", "choices", "header", "metadata", "violations":
+	case "base_resp", "response", "choices", "header", "innererror", "inner_error", "metadata", "violations":
 		return
 	}
 	if w.message == "" {
@@ -166,7 +191,9 @@ func (w *wire) name(key string, v any) {
 		if w.typ == "" {
 			w.typ = s
 		}
-	case key == "reason" || key == "quotaId":
+	case key == "status" && w.typ == "" && s == strings.ToUpper(s) && strings.ToLower(s) != s: // google.rpc.Code
+		w.typ = s
+	case key == "reason" || key == "quotaId" || key == "status":
 	case w.code == "" || key == "code" && w.status > 0 && w.code == strconv.Itoa(w.status):
 		w.code = s
 	}
@@ -175,22 +202,15 @@ func (w *wire) name(key string, v any) {
 	}
 }
 
-// raw reads a body quoted inside a body. Its message is added to the outer one, which is usually a stock phrase.
+// raw reads a body quoted inside a body.
 func (w *wire) raw(s string, depth int) {
-	outer := w.message
-	w.message = ""
-	var inner any
+	var body any
 	dec := json.NewDecoder(strings.NewReader(s))
 	dec.UseNumber()
-	if dec.Decode(&inner) == nil {
-		w.walk(inner, depth+1)
+	if dec.Decode(&body) == nil {
+		w.walk(body, bodyRoot, depth+1)
 	} else {
-		w.message = head(s, maxText)
-	}
-	if outer != "" && w.message != "" {
-		w.message = outer + ": " + w.message
-	} else if w.message == "" {
-		w.message = outer
+		w.say("message", s)
 	}
 }
 
