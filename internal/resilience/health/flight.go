@@ -37,6 +37,7 @@ func (h *Handle) Begin(f Facts, now time.Time) *Flight {
 	if cl == nil {
 		cl = new(class)
 		c.classes[s][size] = cl
+		c.made = append(c.made, cl)
 	}
 	fl := &Flight{cell: c, class: cl, form: s, bytes: f.Bytes, beganAt: now}
 	if p95, _ := cl.p95(c.cfg, now); p95 > 0 {

@@ -10,6 +10,7 @@
 package health
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,12 +56,8 @@ func (r *Room) Reset(c gateway.Candidate) {
 	fresh := newState()
 	fresh.flying, fresh.talking = cell.state.flying, cell.state.talking
 	cell.state = fresh
-	for i := range cell.classes {
-		for _, class := range cell.classes[i] {
-			if class != nil {
-				class.reset()
-			}
-		}
+	for _, class := range cell.made {
+		class.reset()
 	}
 	cell.habits = [2]habits{}
 }
@@ -97,11 +94,10 @@ type View struct {
 // Health is Success lowered by the silent attempts as if each had already weighed its half failure. This is the
 // "health" of the specification.
 func (v View) Health() float64 {
-	s, w := v.Success, 1-v.alpha/2
-	for n := int(v.Silent * 2); n > 0 && s > 0.001; n-- {
-		s *= w
+	if v.Silent == 0 {
+		return v.Success
 	}
-	return s
+	return v.Success * math.Pow(1-v.alpha/2, 2*v.Silent)
 }
 
 // Facts are what is known of an attempt before it is sent.
@@ -131,6 +127,7 @@ type cell struct {
 	cfg     *Config
 	state   state
 	classes [2][numClasses]*class // by stream, prompt size; made when first used
+	made    []*class              // the same, for walking
 	habits  [2]habits
 	used    atomic.Bool
 }
@@ -144,12 +141,8 @@ func (h *Handle) View(now time.Time) View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	silent := 0
-	for i := range c.classes {
-		for _, class := range c.classes[i] {
-			if class != nil {
-				silent += class.silent(now)
-			}
-		}
+	for _, class := range c.made {
+		silent += class.silent(now)
 	}
 	return View{
 		Success:       c.state.success(c.cfg, now),

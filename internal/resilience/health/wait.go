@@ -48,24 +48,24 @@ func lower(bucket int) time.Duration {
 type class struct {
 	now, before histogram
 	cuts        cuts
-	cached      time.Duration // p95 of both slices; valid while fresh
-	fresh       bool
+	cached      time.Duration // p95 of both slices, as of cachedN samples; 0 samples = not computed
+	cachedN     int
 
 	waiting line // flights without content, ordered by the instant at which they count as silent
 }
 
 func (c *class) reset() {
-	c.now, c.before, c.cuts, c.fresh = histogram{}, histogram{}, cuts{}, false
+	c.now, c.before, c.cuts, c.cachedN = histogram{}, histogram{}, cuts{}, 0
 }
 
 // rotate starts a new slice when the current one is full. What is older than an hour is dropped; a candidate that was
 // idle for half an hour still has its last slice, which is better than knowing nothing.
 func (c *class) rotate(now time.Time) {
 	if c.now.n > 0 && now.Sub(c.now.startAt) >= sliceFor {
-		c.before, c.now, c.fresh = c.now, histogram{}, false
+		c.before, c.now, c.cachedN = c.now, histogram{}, 0
 	}
 	if c.before.n > 0 && now.Sub(c.before.startAt) >= dropAfter {
-		c.before, c.fresh = histogram{}, false
+		c.before, c.cachedN = histogram{}, 0
 	}
 }
 
@@ -76,7 +76,6 @@ func (c *class) add(wait time.Duration, now time.Time) {
 	}
 	c.now.count[bucketOf(wait)]++
 	c.now.n++
-	c.fresh = false
 }
 
 // p95 returns the percentile, 0 when there are too few samples, and the number of samples.
@@ -86,8 +85,9 @@ func (c *class) p95(cfg *Config, now time.Time) (time.Duration, int) {
 	if n < cfg.MinSamples {
 		return 0, n
 	}
-	if !c.fresh {
-		c.cached, c.fresh = c.quantile(0.95, n), true
+	// One sample moves the percentile of many but little: computed again after every sixteenth part.
+	if c.cachedN == 0 || n-c.cachedN > n/16 {
+		c.cached, c.cachedN = c.quantile(0.95, n), n
 	}
 	return c.cached, n
 }
