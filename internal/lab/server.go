@@ -94,17 +94,18 @@ func (s *Server) Open(ctx context.Context) error {
 		return errors.New("lab: already open")
 	}
 	var listeners []net.Listener
+	fronts := s.fronts()
 	fail := func(err error) error {
 		for _, l := range listeners {
 			l.Close()
 		}
 		return err
 	}
-	for _, src := range s.sources {
+	for _, f := range fronts {
 		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.cfg.Host, strconv.Itoa(src.cfg.Port)))
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.cfg.Host, strconv.Itoa(f[0].cfg.Port)))
 		if err != nil {
-			return fail(fmt.Errorf("lab: source %s: %w", src.cfg.Name, err))
+			return fail(fmt.Errorf("lab: source %s: %w", f[0].cfg.Name, err))
 		}
 		listeners = append(listeners, l)
 	}
@@ -115,20 +116,40 @@ func (s *Server) Open(ctx context.Context) error {
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	now := time.Now()
-	for i, src := range s.sources {
+	for _, src := range s.sources {
 		src.Reset(now)
-		s.serve(base, src, listeners[i], tlsConfig)
+	}
+	for i, f := range fronts {
+		s.serve(base, f, listeners[i], tlsConfig)
 	}
 	return nil
 }
 
+// fronts groups the sources by listener, in the order of the configuration.
+func (s *Server) fronts() []front {
+	var out []front
+	at := map[string]int{}
+	for _, src := range s.sources {
+		g := src.cfg.Group()
+		i, ok := at[g]
+		if !ok {
+			i = len(out)
+			at[g] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], src)
+	}
+	return out
+}
+
 // serve starts one listener. The caller holds the lock.
-func (s *Server) serve(base context.Context, src *Source, l net.Listener, tlsConfig *tls.Config) {
+func (s *Server) serve(base context.Context, f front, l net.Listener, tlsConfig *tls.Config) {
+	src := f[0] // the network is that of the first
 	scheme := "http"
 	host := l.Addr().String()
-	for _, f := range src.script.Network() {
+	for _, nf := range src.script.Network() {
 		_, port, _ := net.SplitHostPort(host)
-		switch f.Kind {
+		switch nf.Kind {
 		case fault.DNSFailure:
 			host = src.cfg.Name + ".lab.invalid:" + port // RFC 6761: the name never resolves
 		case fault.Refused:
@@ -140,9 +161,11 @@ func (s *Server) serve(base context.Context, src *Source, l net.Listener, tlsCon
 		scheme = "https"
 		l = tls.NewListener(l, tlsConfig)
 	}
-	s.urls[src.cfg.Name] = scheme + "://" + host
+	for _, behind := range f {
+		s.urls[behind.cfg.Name] = scheme + "://" + host
+	}
 	srv := &http.Server{
-		Handler:     s.counted(src),
+		Handler:     s.counted(f),
 		BaseContext: func(net.Listener) context.Context { return base },
 		ErrorLog:    log.New(io.Discard, "", 0), // the faults make noise on purpose
 	}
@@ -150,13 +173,13 @@ func (s *Server) serve(base context.Context, src *Source, l net.Listener, tlsCon
 	s.served.Go(func() { srv.Serve(l) })
 }
 
-func (s *Server) counted(src *Source) http.Handler {
+func (s *Server) counted(f front) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.enter() {
 			panic(http.ErrAbortHandler)
 		}
 		defer s.busy.Done()
-		src.ServeHTTP(w, r)
+		f.ServeHTTP(w, r)
 	})
 }
 

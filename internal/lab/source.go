@@ -2,13 +2,10 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -89,114 +86,40 @@ func (s *Source) Peek(a fault.Ask, now time.Time) (kind fault.Kind, fails bool) 
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if i := strings.LastIndex(r.URL.Path, "/lab/"); i >= 0 && s.control(w, r, r.URL.Path[i+len("/lab/"):]) {
-		return
-	}
-	if r.Method == http.MethodHead || r.URL.Path == "/" && r.Method == http.MethodGet {
-		w.WriteHeader(http.StatusOK)
-		return
-	}
-	now := time.Now()
-	call, err := wire.Route(r.Method, r.URL.Path, r.URL.Query(), r.Header.Get("anthropic-version") != "")
-	if err != nil {
-		http.Error(w, `{"error":{"message":"unknown path","type":"invalid_request_error","param":null,"code":"unknown_url"}}`, http.StatusNotFound)
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err == nil {
-		err = call.Decode(body)
-	}
-	if call.Op == wire.ListModels || call.Op == wire.GetModel {
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(wire.Other(&call, s.modelNames(), now))
-		return
-	}
-	a := &Attempt{Source: s.cfg.Name, At: now, Protocol: call.Protocol, Path: r.URL.Path, Model: call.Model,
-		Stream: call.Stream, Prefill: call.HasPrefill, Body: fingerprint(body)}
+func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) { front{s}.ServeHTTP(w, r) }
+
+// asked is a request that was read.
+type asked struct {
+	call wire.Call
+	body []byte
+	err  error // the client's fault
+	key  string
+	at   time.Time
+}
+
+// handle answers a request as this source.
+func (s *Source) handle(w http.ResponseWriter, r *http.Request, q asked) {
+	a := &Attempt{Source: s.cfg.Name, At: q.at, Protocol: q.call.Protocol, Path: r.URL.Path, Model: q.call.Model,
+		Stream: q.call.Stream, Prefill: q.call.HasPrefill, Body: fingerprint(q.body)}
 	running := s.log.inFlight()
 	s.log.begin(a)
-	p := &play{s: s, reply: newReply(w, r, s, a), call: &call, a: a}
+	p := &play{s: s, reply: newReply(w, r, s, a), call: &q.call, a: a}
 	defer func() {
 		gone := r.Context().Err() != nil
 		s.log.update(func() { a.Cancelled = gone && !a.Whole })
 		s.log.end(a, time.Now())
 	}()
-	if err != nil {
-		p.fail(wire.Failure{Status: http.StatusBadRequest, Message: err.Error()}, 0)
+	if q.err != nil {
+		p.fail(wire.Failure{Status: http.StatusBadRequest, Message: q.err.Error()}, 0)
 		return
 	}
-	p.run(credential(r), running, now)
-}
-
-func (s *Source) modelNames() []string {
-	if len(s.cfg.Models) > 0 {
-		return s.cfg.Models
-	}
-	return []string{"lab-model"}
-}
-
-// credential finds the client's key wherever one of the protocols puts it.
-func credential(r *http.Request) string {
-	if k, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return k
-	}
-	for _, h := range []string{"x-api-key", "x-goog-api-key", "api-key"} {
-		if k := r.Header.Get(h); k != "" {
-			return k
-		}
-	}
-	return r.URL.Query().Get("key")
+	p.run(q.key, running, q.at)
 }
 
 func fingerprint(b []byte) string {
 	h := fnv.New64a()
 	h.Write(b)
 	return fmt.Sprintf("%016x", h.Sum64())
-}
-
-// control serves the endpoints for judges that run in another process.
-func (s *Source) control(w http.ResponseWriter, r *http.Request, what string) bool {
-	now := time.Now()
-	var out any
-	switch r.Method + " " + what {
-	case "GET log":
-		list := []Attempt{}
-		for _, g := range s.group {
-			list = append(list, g.Attempts(now)...)
-		}
-		out = list
-	case "GET sources":
-		out = s.overview()
-	case "POST reset":
-		for _, g := range s.group {
-			g.Reset(now)
-		}
-		out = map[string]bool{"ok": true}
-	default:
-		return false
-	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(out)
-	return true
-}
-
-func (s *Source) overview() any {
-	type row struct {
-		Name     string   `json:"name"`
-		InFlight int      `json:"in_flight"`
-		Peak     int      `json:"peak_in_flight"`
-		Faults   []string `json:"faults"`
-	}
-	list := []row{}
-	for _, g := range s.group {
-		x := row{Name: g.cfg.Name, InFlight: g.InFlight(), Peak: g.PeakInFlight(), Faults: []string{}}
-		for _, f := range g.cfg.Faults {
-			x.Faults = append(x.Faults, string(f.Kind))
-		}
-		list = append(list, x)
-	}
-	return list
 }
 
 // errGone says that the client left while the source was at work.

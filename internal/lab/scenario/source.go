@@ -12,7 +12,8 @@ import (
 // Source describes one fake upstream.
 type Source struct {
 	Name      string        `yaml:"name"`       // unique
-	Port      int           `yaml:"port"`       // 0 = any free one
+	Provider  string        `yaml:"provider"`   // sources of one provider share a listener, told apart by key or model; "" = a listener of its own
+	Port      int           `yaml:"port"`       // 0 = any free one; the first source of a provider decides
 	TLS       bool          `yaml:"tls"`        // HTTPS with a certificate made at start
 	Seed      uint64        `yaml:"seed"`       // of answers and chances; answers are equal on sources of equal seed
 	Tokens    int           `yaml:"tokens"`     // words of an answer; 0 = 60
@@ -31,6 +32,14 @@ type Source struct {
 	// Connection holds fields of the gateway's connection to this source (max_concurrent, timeouts, ...), as in
 	// spillway.yaml. The source itself does not read them.
 	Connection map[string]any `yaml:"connection"`
+}
+
+// Group is the provider, or the source's own name.
+func (s Source) Group() string {
+	if s.Provider != "" {
+		return s.Provider
+	}
+	return s.Name
 }
 
 // Words is the length of an answer in tokens.
