@@ -20,6 +20,7 @@ type cell struct {
 
 	mu         sync.Mutex
 	s          state
+	spotless   bool      // quiet and blank: a success only counts
 	at         time.Time // of the last step
 	actor      string    // who made the last change; "" = traffic
 	unsaved    bool
@@ -47,6 +48,18 @@ func (c *cell) stepAs(actor string, now time.Time, f func(state) state) state {
 	return after
 }
 
+// served is the short way of a success through a state that has nothing to clear; false = there is something.
+func (c *cell) served(key gateway.ClientKeyID, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.spotless {
+		return false
+	}
+	c.s.count(key, now)
+	c.at = now
+	return true
+}
+
 // set stores the next state and reports whether there is something to publish; c.mu is held.
 func (c *cell) set(after state, actor string, now time.Time) bool {
 	before := &c.s
@@ -56,6 +69,7 @@ func (c *cell) set(after state, actor string, now time.Time) bool {
 	}
 	c.s, c.at = after, now
 	c.hot.Store(!after.quiet())
+	c.spotless = after.quiet() && after.blank()
 	return c.unsaved || c.unheard
 }
 

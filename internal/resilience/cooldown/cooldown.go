@@ -117,7 +117,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 func (r *Room) cell(key string, of *gateway.Connection) *cell {
 	c := r.cells[key]
 	if c == nil {
-		c = &cell{room: r, key: key}
+		c = &cell{room: r, key: key, spotless: true}
 		r.cells[key] = c
 	}
 	if of != nil {
@@ -205,9 +205,7 @@ func (r *Room) Clear(key, actor string, terminal bool, now time.Time) error {
 			err = ErrTerminal
 			return s
 		}
-		s = s.cleared()
-		s.EpisodeAt, s.WrittenAt = later(s.EpisodeAt, now), later(s.WrittenAt, now)
-		return s
+		return s.cleared().from(now)
 	})
 	return err
 }
@@ -220,8 +218,7 @@ func (r *Room) Disable(key, actor string, now time.Time) error {
 	}
 	c.stepAs(actor, now, func(s state) state {
 		s.Standing, s.Actor, s.TerminalAt = disabled, actor, now
-		s.EpisodeAt, s.WrittenAt = later(s.EpisodeAt, now), later(s.WrittenAt, now)
-		return s
+		return s.from(now)
 	})
 	return nil
 }

@@ -165,7 +165,7 @@ type permit struct {
 	took  taken
 }
 
-// Alive implements resilience.Permit: the account serves, and a returning one may serve twice as many.
+// Alive implements resilience.Permit: who returns and serves may serve twice as many.
 func (p *permit) Alive(now time.Time) {
 	p.mu.Lock()
 	skip := p.alive || p.done
@@ -175,17 +175,11 @@ func (p *permit) Alive(now time.Time) {
 		p.took.conn.rampID, p.took.account.rampID = 0, 0 // one success widens once
 	}
 	p.mu.Unlock()
-	if skip {
+	if skip || took == (taken{}) {
 		return
 	}
-	served := func(g grant) func(state) state {
-		return func(s state) state {
-			s.okAt = now
-			return s.widen(g, now)
-		}
-	}
-	p.h.conn.step(now, served(took.conn))
-	p.h.account.step(now, served(took.account))
+	p.h.conn.step(now, func(s state) state { return s.widen(took.conn, now) })
+	p.h.account.step(now, func(s state) state { return s.widen(took.account, now) })
 }
 
 // Record implements resilience.Permit.

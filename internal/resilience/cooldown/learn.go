@@ -16,27 +16,31 @@ func (h *Handle) learn(o gateway.Outcome, now time.Time, took taken) {
 	if blamed != nil {
 		e.u = h.room.opts.Rand()
 	}
-	for _, k := range [...]struct {
-		cell  *cell
-		grant grant
-	}{{h.conn, took.conn}, {h.account, took.account}} {
-		e := e
-		e.grant = k.grant
-		var before time.Time
-		after := k.cell.step(now, func(s state) state {
-			before = s.Until
-			s = s.see(o.ClientKey, now)
-			switch {
-			case o.Kind == gateway.Success:
-				return s.succeed(e)
-			case k.cell == blamed:
-				return s.fail(e)
-			}
-			return s.settle(e.grant)
-		})
-		if k.cell == blamed && o.Kind == gateway.RateLimited && after.Until.After(before) {
-			h.spread(e, after.Until)
+	h.apply(h.conn, &e, took.conn, blamed)
+	h.apply(h.account, &e, took.account, blamed)
+}
+
+// apply brings an outcome to one of the two keys.
+func (h *Handle) apply(c *cell, e *event, took grant, blamed *cell) {
+	if e.o.Kind == gateway.Success && c.served(e.o.ClientKey, e.now) {
+		return
+	}
+	e.grant = took
+	var before time.Time
+	after := c.step(e.now, func(s state) state {
+		before = s.Until
+		switch {
+		case e.o.Kind == gateway.Success:
+			return s.succeed(*e)
+		case c == blamed:
+			s.see(e.o.ClientKey, e.now)
+			return s.fail(*e)
 		}
+		s.see(e.o.ClientKey, e.now)
+		return s.settle(e.grant)
+	})
+	if c == blamed && e.o.Kind == gateway.RateLimited && after.Until.After(before) {
+		h.spread(*e, after.Until)
 	}
 }
 

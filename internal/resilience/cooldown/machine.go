@@ -154,7 +154,7 @@ func (s state) join(until time.Time, e event) state {
 // succeed is the step for a complete answer. Only it resets the level, and only when it began after what it clears.
 func (s state) succeed(e event) state {
 	began := e.began()
-	s.okAt, s.ok = e.now, s.ok+1
+	s.count(e.o.ClientKey, e.now)
 	s = s.widen(e.grant, e.now)
 	if s.Standing == disabled || s.Standing == banned {
 		return s
@@ -174,20 +174,25 @@ func (s state) succeed(e event) state {
 	return s.forgetRate(e.now)
 }
 
-// see notes which client key used the account, for the two-keys rule of terminal states.
-func (s state) see(key gateway.ClientKeyID, now time.Time) state {
+// count notes a success in place.
+func (s *state) count(key gateway.ClientKeyID, now time.Time) {
+	s.okAt, s.ok = now, s.ok+1
+	s.see(key, now)
+}
+
+// see notes in place which client key used the account, for the two-keys rule of terminal states.
+func (s *state) see(key gateway.ClientKeyID, now time.Time) {
 	old := 0
 	for i := range s.keys {
 		if s.keys[i].key == key && !s.keys[i].at.IsZero() {
 			s.keys[i].at = now
-			return s
+			return
 		}
 		if s.keys[i].at.Before(s.keys[old].at) {
 			old = i
 		}
 	}
 	s.keys[old] = keySeen{key, now}
-	return s
 }
 
 // alone reports whether no other client key was seen lately.

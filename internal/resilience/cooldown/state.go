@@ -119,7 +119,7 @@ const fullRamp = 6
 type state struct {
 	durable
 	ramp    ramp
-	okAt    time.Time // last success or first content
+	okAt    time.Time // last success
 	ok      uint64    // successes
 	bouts   [maxBouts]bout
 	keys    [2]keySeen

@@ -133,3 +133,10 @@ func (s state) cleared() state {
 	return state{durable: durable{EpisodeAt: s.EpisodeAt, WrittenAt: s.WrittenAt}, okAt: s.okAt, ok: s.ok, keys: s.keys,
 		ramp: ramp{id: s.ramp.id + 1}}
 }
+
+// from makes everything that began before now old news; what begins at now is not.
+func (s state) from(now time.Time) state {
+	before := now.Add(-1)
+	s.EpisodeAt, s.WrittenAt = later(s.EpisodeAt, before), later(s.WrittenAt, before)
+	return s
+}
