@@ -74,7 +74,8 @@ type Handle struct {
 	room   *Room
 	cfg    Config
 	proven func(time.Time) bool
-	local  bool
+	local  bool // class local
+	always bool // AIMD is engaged from the start
 
 	connCap, modelCap int
 	provider          *counter
@@ -99,8 +100,8 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 	if owner == "" {
 		owner = id
 	}
-	h := &Handle{room: r, cfg: cfg, proven: proven, connCap: c.Connection.MaxConcurrent,
-		modelCap: c.Connection.ModelConcurrency[c.Model]}
+	h := &Handle{room: r, cfg: cfg, proven: proven, always: cfg.AIMD.Mode == AIMDAlways,
+		connCap: c.Connection.MaxConcurrent, modelCap: c.Connection.ModelConcurrency[c.Model]}
 	var provider gateway.ProviderID
 	if p := c.Connection.Provider; p != nil {
 		provider, h.local = p.ID, p.Class == gateway.Local
@@ -153,6 +154,9 @@ func reached(c *counter, limit int) bool { return limit > 0 && c.n.Load() >= int
 
 // paced reports whether the AIMD limit is reached.
 func (h *Handle) paced(now time.Time) bool {
+	if !h.always && h.account.state.Load() == nil {
+		return false // the usual case, made cheap
+	}
 	limit, engaged := h.account.limit(h.cfg.AIMD, now)
 	return engaged && h.account.n.Load() >= int64(limit)
 }

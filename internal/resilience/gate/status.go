@@ -45,7 +45,7 @@ func (r *Room) Status(now time.Time) []resilience.Status {
 		line := resilience.Status{Layer: gateway.LayerPacing, Key: k.owner + " " + string(k.model), State: "adaptive",
 			Detail: map[string]string{"of": "account", "in_flight": strconv.FormatInt(a.n.Load(), 10),
 				"limit": strconv.FormatFloat(s.limit, 'f', 1, 64), "cut_at": s.cutAt.UTC().Format(time.RFC3339)}}
-		if float64(a.n.Load()) >= s.limit {
+		if a.n.Load() >= int64(s.limit) {
 			line.State, line.Reason = "paced", gateway.Paced
 		}
 		out = append(out, line)
