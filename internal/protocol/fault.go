@@ -74,7 +74,7 @@ func (f *Fault) Found(answer bool) bool {
 // Report fills s with the error that was found. whole is the text of the event.
 func (f *Fault) Report(whole []byte, s *Signal) {
 	switch {
-	case f.object != nil:
+	case f.object != nil && (f.object[0] == '{' || f.object[0] == '[' || f.object[0] == '"'):
 		ReadError(f.object, f.status, s)
 		if f.object[0] != '{' {
 			s.ErrBody = whole

@@ -103,7 +103,7 @@ func TestErrors(t *testing.T) {
 		{"P77 status first", `{"error":{"code":404,"type":"invalid_request_error","message":"m"}}`, fault{404, "404", "invalid_request_error", "m"}},
 		{"text", `{"error":"model requires more system memory"}`, fault{502, "", "", "model requires more system memory"}},
 		{"empty object", `{"error":{}}`, fault{502, "", "", ""}},
-		{"true", `{"error":true,"message":"m","status":503}`, fault{503, "", "", ""}},
+		{"true", `{"error":true,"message":"m","status":503}`, fault{503, "503", "", "m"}},
 		{"type error", `{"type":"error","error":{"type":"overloaded_error","message":"m"}}`, fault{529, "", "overloaded_error", "m"}},
 		{"type error flat", `{"type":"error","message":"m","code":"server_error"}`, fault{500, "server_error", "", "m"}},
 		{"vllm", `{"object":"error","message":"m","type":"BadRequestError","param":null,"code":400}`, fault{400, "400", "BadRequestError", "m"}},
