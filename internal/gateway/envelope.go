@@ -40,10 +40,7 @@ type Envelope struct {
 	Needs         Needs
 	MaxTokens     int // output tokens asked for; 0 = not given
 	Deterministic bool
-	Tokens        int    // estimated prompt tokens
-	PrefixHash    uint64 // fingerprint of system + tools + first user turn, 0 = none
-	SessionHint   string // session field of the body
-	Tools         int    // number of tools offered
+	Tokens        int // estimated prompt tokens
 }
 
 // Principal is who asks.

@@ -84,6 +84,9 @@ type Error struct {
 	RetryAfter  time.Duration
 	Upstream    bool // the words are the upstream's, not ours
 	Diagnostics *Diagnostics
+	// Verbatim is an upstream's error body, sent to a client of the same protocol unchanged; nil = build one.
+	Verbatim     []byte
+	VerbatimType string // its content type
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }

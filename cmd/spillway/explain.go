@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"spillway/internal/config"
+	"spillway/internal/route/strategy"
+)
+
+type explainCmd struct {
+	ID    string `arg:"" help:"Request id, from the response header x-spillway-request-id."`
+	URL   string `help:"Address of the running gateway. Default: http:// and the listen address of the configuration." placeholder:"URL"`
+	Token string `help:"Management token; needed where client keys are configured. Better given as $SPILLWAY_TOKEN." env:"SPILLWAY_TOKEN" placeholder:"TOKEN"`
+	JSON  bool   `help:"Print the decision log as JSON."`
+}
+
+// Run asks the running gateway for one decision log and prints it.
+func (e *explainCmd) Run(ctx context.Context, c *cli, o *out) error {
+	base := e.URL
+	if base == "" {
+		cfg, err := config.Load(config.Source{Path: c.Config, Strategies: strategy.Names(), Context: ctx})
+		if err != nil {
+			return err
+		}
+		base = "http://" + cfg.Listen
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/api/requests/"+url.PathEscape(e.ID), nil)
+	if err != nil {
+		return err
+	}
+	if !e.JSON {
+		req.Header.Set("Accept", "text/plain")
+	}
+	if e.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+e.Token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("no gateway answers at %s: %w (start it with spillway serve, or name it with --url)", base, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10)) // whatever came explains best
+		fmt.Fprintf(o.err, "spillway: %s\n", strings.TrimSpace(string(text)))
+		if res.StatusCode == http.StatusUnauthorized && os.Getenv("SPILLWAY_TOKEN") == "" {
+			return errors.New("give the management token in SPILLWAY_TOKEN; it was printed at the gateway's first start")
+		}
+		return exitError(exitFailed)
+	}
+	_, err = io.Copy(o, res.Body)
+	return err
+}

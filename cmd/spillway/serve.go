@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"spillway/internal/app"
+	"spillway/internal/config"
+)
+
+type serveCmd struct {
+	Listen   string `help:"Address to listen on. Default 127.0.0.1:4000; only loopback while no client keys are configured." placeholder:"HOST:PORT"`
+	Data     string `help:"Directory of the database and the journal. Default ~/.local/share/spillway." placeholder:"DIR"`
+	Database string `help:"sqlite, or postgres://..." placeholder:"URL"`
+	State    string `help:"memory, or redis://..." placeholder:"URL"`
+	LogLevel string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+}
+
+// Run serves until the process is told to stop.
+func (s *serveCmd) Run(ctx context.Context, c *cli, o *out) error {
+	log, _ := logger(o.err, s.LogLevel)
+	a, err := app.Open(ctx, app.Options{
+		Source: config.Source{Path: c.Config, Flags: config.Flags{Listen: s.Listen, Data: s.Data, Database: s.Database, State: s.State}},
+		Log:    log, Out: o, Watch: true,
+	})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	log.Info("stopping", "why", context.Cause(ctx).Error())
+	stop, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return a.Close(stop)
+}
+
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(o *out) error {
+	_, err := fmt.Fprintln(o, "spillway", app.Version)
+	return err
+}

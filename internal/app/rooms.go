@@ -1,0 +1,134 @@
+package app
+
+import (
+	"net/url"
+	"sync"
+	"time"
+
+	"spillway/internal/catalog"
+	"spillway/internal/gateway"
+	"spillway/internal/plan"
+	"spillway/internal/protocol/families"
+	"spillway/internal/resilience"
+	"spillway/internal/resilience/breaker"
+	"spillway/internal/resilience/cooldown"
+	"spillway/internal/resilience/gate"
+	"spillway/internal/resilience/health"
+	"spillway/internal/resilience/lockout"
+	"spillway/internal/resilience/outage"
+	"spillway/internal/resilience/queue"
+	"spillway/internal/route/strategy"
+)
+
+// rooms are the rooms of resilience, put together. They outlive configurations: state is keyed by identity.
+type rooms struct {
+	breaker  *breaker.Room
+	cooldown *cooldown.Room
+	lockout  *lockout.Room
+	gate     *gate.Room
+	health   *health.Room
+	outage   *outage.Room
+	queues   *queue.Room
+
+	mu         sync.Mutex
+	strategies map[string]*strategy.State
+}
+
+// events are what the rooms tell.
+type events struct {
+	keep       resilience.Keep
+	transition func(breaker.Transition)
+	changed    func(resilience.Status, time.Time)
+}
+
+func newRooms(e events) *rooms {
+	queues := queue.New(queue.Options{})
+	// What comes back from isolation may be what somebody in line waits for.
+	transition := func(t breaker.Transition) {
+		queues.Wake()
+		e.transition(t)
+	}
+	changed := func(s resilience.Status, now time.Time) {
+		queues.Wake()
+		e.changed(s, now)
+	}
+	return &rooms{
+		breaker:    breaker.New(breaker.Options{Keep: e.keep, OnTransition: transition}),
+		cooldown:   cooldown.New(cooldown.Options{Keep: e.keep, OnChange: changed}),
+		lockout:    lockout.New(lockout.Options{Keep: e.keep, OnChange: changed}),
+		gate:       gate.New(gate.Options{OnFree: queues.Wake}),
+		health:     health.New(health.Options{}),
+		outage:     outage.New(outage.Default()),
+		queues:     queues,
+		strategies: map[string]*strategy.State{},
+	}
+}
+
+// restore takes over what was kept before the last stop; no rule is more permissive than it was then.
+func (r *rooms) restore(records []resilience.Record, now time.Time) {
+	r.breaker.Restore(records, now)
+	r.cooldown.Restore(records, now)
+	r.lockout.Restore(records, now)
+}
+
+// retain names what is configured now.
+func (r *rooms) retain(s *catalog.Snapshot) {
+	conns := s.AllConnections()
+	live := make(map[string]bool, len(conns))
+	for _, c := range conns {
+		live[c.Identity] = true
+	}
+	r.breaker.Retain(live)
+	r.cooldown.Retain(conns)
+	r.lockout.Retain(conns)
+	r.outage.Retain(conns)
+}
+
+// Bind implements plan.Binder.
+func (r *rooms) Bind(c gateway.Candidate, s *catalog.Snapshot) plan.Candidate {
+	set := s.Settings(c.Connection.ID)
+	h := r.health.Bind(c)
+	return plan.Candidate{
+		Breaker:  r.breaker.Bind(c, set.Breaker),
+		Cooldown: r.cooldown.Bind(c, set.Cooldown),
+		Lockout:  r.lockout.Bind(c, set.Lockout),
+		Gate:     r.gate.Bind(c, set.Pacing.Gate, h.Proven),
+		Health:   h,
+	}
+}
+
+// maxStrategies bounds the memories of strategies: names of pools can come from clients.
+const maxStrategies = 1 << 14
+
+// Strategy implements plan.Binder.
+func (r *rooms) Strategy(name string) *strategy.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.strategies[name]
+	if st == nil {
+		st = &strategy.State{}
+		if len(r.strategies) < maxStrategies {
+			r.strategies[name] = st
+		}
+	}
+	return st
+}
+
+// URLs implements plan.Binder.
+func (r *rooms) URLs(c gateway.Candidate, p gateway.Protocol) (plain, stream *url.URL, err error) {
+	f := families.For(p)
+	base := c.Connection.Provider.BaseURL
+	if plain, err = url.Parse(f.Upstream(base, c, &gateway.Envelope{Protocol: p})); err != nil {
+		return nil, nil, err
+	}
+	stream, err = url.Parse(f.Upstream(base, c, &gateway.Envelope{Protocol: p, Stream: true}))
+	return plain, stream, err
+}
+
+// status lists everything that is out or limited, in the order of the layers.
+func (r *rooms) status(now time.Time) []resilience.Status {
+	out := r.breaker.Status(now)
+	out = append(out, r.cooldown.Status(now)...)
+	out = append(out, r.lockout.Status(now)...)
+	return append(out, r.gate.Status(now)...)
+}

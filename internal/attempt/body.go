@@ -1,0 +1,83 @@
+package attempt
+
+import (
+	"time"
+
+	"spillway/internal/protocol"
+	"spillway/internal/resilience/verdict"
+)
+
+// answer reads a whole answer that is not streamed (or that came as one body although a stream was asked for) and
+// judges it. The answer is complete when fly returns: failing over stays possible to its last byte.
+func (f *flight) answer() {
+	f.phase = verdict.PhaseBody
+	r := f.run
+	size := 16 << 10
+	if n := f.response.ContentLength; n > 0 && n < 8<<20 {
+		size = int(n) + 1
+	}
+	f.whole = r.engine.Buffers.Get(size)
+	most := maxAnswer
+	if err := readUpTo(f.body, f.whole, most); err != nil {
+		f.endTransport(err)
+		return
+	}
+	now := time.Now()
+	var s protocol.Signal
+	r.job.Family.Body(f.response.Header.Get("Content-Type"), *f.whole, &s)
+	f.attempt.Bytes = int64(len(*f.whole))
+	f.note(&s)
+	e := verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header}
+	switch {
+	case s.Flags.Has(protocol.Error):
+		e.InStream, e.Body, e.Status = true, s.ErrBody, s.ErrStatus
+		e.Code, e.Type, e.Message = s.Code, s.Type, s.Message
+		f.end(e)
+	case s.Flags.Has(protocol.NotCompletion):
+		e.NotCompletion, e.Body = true, (*f.whole)[:min(len(*f.whole), maxErrorBody)]
+		f.end(e)
+	case r.job.Envelope.Stream:
+		// One body where events were asked for: the client's SDK could not read it.
+		e.NotCompletion = true
+		f.end(e)
+	case s.Empty() && !r.job.Pool.Combo.Options.AllowEmpty:
+		f.facts.terminal = true
+		e.Empty = true
+		f.end(e)
+	default:
+		f.firstContent(now)
+		f.facts.terminal = true
+		f.ready = true
+	}
+}
+
+// maxAnswer bounds an answer that is not streamed.
+const maxAnswer = 256 << 20
+
+// firstContent marks the moment from which the candidate is known to work.
+func (f *flight) firstContent(now time.Time) {
+	if !f.attempt.ContentAt.IsZero() {
+		return
+	}
+	f.attempt.ContentAt = now
+	f.health.Content(now)
+	f.permits.alive(now)
+}
+
+// note takes over what an event or a body has said.
+func (f *flight) note(s *protocol.Signal) {
+	x := &f.facts
+	x.flags |= s.Flags
+	if s.Flags.Has(protocol.Content) {
+		x.content = true
+		x.events++
+	}
+	x.terminal = x.terminal || s.Flags.Has(protocol.Terminal)
+	x.last = x.last || s.Flags.Has(protocol.Last)
+	if s.Flags.Has(protocol.UsageSeen) {
+		x.usage = protocol.MergeUsage(x.usage, s.Usage)
+	}
+	if s.Flags.Has(protocol.Malformed) {
+		x.malformed++
+	}
+}

@@ -1,0 +1,265 @@
+package attempt
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"spillway/internal/gateway"
+	"spillway/internal/resilience"
+)
+
+// fail builds the most useful error: what the last upstream said when there was one, else why nothing could be tried and
+// when that changes.
+func (r *run) fail(why gateway.Reason) *gateway.Error {
+	now := time.Now()
+	d, earliest := r.diagnose(now)
+	e := r.upstreamError(why)
+	if e == nil {
+		e = r.nothingTried(why, d)
+	}
+	if e.RetryAfter == 0 && !earliest.IsZero() {
+		wait := max(earliest.Sub(now), time.Second)
+		e.RetryAfter = wait + time.Duration(r.jitter()*float64(wait)/10)
+	}
+	e.Diagnostics = d
+	if e.Next == "" {
+		e.Next = d.Next
+	}
+	return r.closeWith(e)
+}
+
+func (r *run) closeWith(e *gateway.Error) *gateway.Error {
+	j := r.job.Journey
+	j.Status, j.Code, j.Error = e.HTTPStatus(), string(e.Code), e.Message
+	j.Overhead = r.overhead(time.Now()).Microseconds()
+	return e
+}
+
+func (r *run) clientGone() *gateway.Error {
+	j := r.job.Journey
+	j.Status, j.Code, j.Error = 499, gateway.ClientGone.String(), "the client left before an answer began"
+	return nil
+}
+
+// diagnose lists what was tried and what is out until when; earliest is the first instant at which something changes.
+func (r *run) diagnose(now time.Time) (*gateway.Diagnostics, time.Time) {
+	d := &gateway.Diagnostics{PoolSize: len(r.job.Pool.Candidates), Attempted: len(r.history), Counts: map[string]int{}}
+	var earliest time.Time
+	r.plan.Make(&r.ask, r.job.Allowed, now)
+	for _, e := range r.job.Pool.Excluded {
+		d.Excluded = append(d.Excluded, e)
+		d.Counts[e.Layer.String()]++
+	}
+	for _, c := range r.plan.Ranked {
+		if c.Ruling.OK() {
+			continue
+		}
+		d.Excluded = append(d.Excluded, r.exclusion(c.ID, c.Ruling))
+		d.Counts[c.Ruling.Layer.String()]++
+		if u := c.Ruling.Until; u.After(now) && (earliest.IsZero() || u.Before(earliest)) {
+			earliest = u
+		}
+	}
+	for i := range r.history {
+		c := r.job.Pool.Candidates[r.history[i].ID].Candidate
+		d.AttemptOrder = append(d.AttemptOrder, fmt.Sprintf("%s (%s): %s", c.Target(), c.Connection.ID, r.history[i].Outcome.Reason))
+	}
+	d.Earliest = earliest
+	d.Next = advice(d, earliest, now)
+	return d, earliest
+}
+
+func advice(d *gateway.Diagnostics, earliest, now time.Time) string {
+	switch {
+	case d.PoolSize == 0:
+		return "Add a connection that serves this model over this API, or ask for another model; GET /v1/models lists what works."
+	case !earliest.IsZero():
+		return fmt.Sprintf("Try again in %s, or add another connection for this model.", max(earliest.Sub(now), time.Second).Round(time.Second))
+	case d.Counts[gateway.LayerCooldown.String()] == d.PoolSize:
+		return "Every key of this model was refused by its provider; check the keys and their accounts."
+	}
+	return "Try again; `spillway explain` with the request id shows what was tried."
+}
+
+// upstreamError is the error of the last attempt, in the upstream's own words.
+func (r *run) upstreamError(why gateway.Reason) *gateway.Error {
+	f := r.lastError
+	if f == nil {
+		return nil
+	}
+	o := f.outcome
+	if why == gateway.StopHere || why == gateway.StatusExcluded {
+		return r.ownWords(f)
+	}
+	e := &gateway.Error{Code: gateway.UpstreamError, Status: keptStatus(o.Status), Type: o.Type, Upstream: true, Message: r.story(o, why)}
+	switch o.Kind {
+	case gateway.EmptyOutput:
+		e.Code, e.Status = gateway.EmptyResponse, 0
+	case gateway.Timeout, gateway.Slow, gateway.Stall:
+		e.Code, e.Status = gateway.UpstreamTimeout, 0
+	case gateway.ServiceError:
+		if o.Reason == gateway.ErrorInStream || o.Reason == gateway.Truncated {
+			e.Code = gateway.UpstreamStreamError
+		}
+	}
+	if why == gateway.DeadlinePassed {
+		e.Code, e.Status = gateway.DeadlineExceeded, 0
+	}
+	return e
+}
+
+// keptStatus keeps an upstream's error status; there is none to keep for a broken connection.
+func keptStatus(status int) int {
+	if status >= 400 && status <= 599 {
+		return status
+	}
+	return 0
+}
+
+// ownWords returns the provider's error unchanged: the caller's fault is explained best by who refused it.
+func (r *run) ownWords(f *flight) *gateway.Error {
+	o := f.outcome
+	e := &gateway.Error{Code: gateway.UpstreamError, Status: keptStatus(o.Status), Type: o.Type, Upstream: true, Message: o.Message}
+	if o.Code != "" {
+		e.Code = gateway.Code(o.Code)
+	}
+	if e.Message == "" {
+		e.Message = fmt.Sprintf("the provider refused the request with status %d", o.Status)
+	}
+	if f.whole != nil && f.response != nil && f.response.StatusCode >= 400 {
+		e.Verbatim, e.VerbatimType = append([]byte(nil), *f.whole...), f.response.Header.Get("Content-Type")
+	}
+	return e
+}
+
+// story says in one sentence what happened, ending with the upstream's last words.
+func (r *run) story(o gateway.Outcome, why gateway.Reason) string {
+	var b strings.Builder
+	n := len(r.history)
+	if n == 1 {
+		b.WriteString("the one attempt that could be made failed")
+	} else {
+		fmt.Fprintf(&b, "all %d attempts failed", n)
+	}
+	fmt.Fprintf(&b, " (%s); the last one: %s", strings.ReplaceAll(why.String(), "_", " "), strings.ReplaceAll(o.Reason.String(), "_", " "))
+	if o.Status >= 400 {
+		fmt.Fprintf(&b, ", status %d", o.Status)
+	}
+	if o.Message != "" {
+		b.WriteString(": " + o.Message)
+	}
+	return b.String()
+}
+
+// nothingTried names why no attempt could be made, by the layers that said no.
+func (r *run) nothingTried(why gateway.Reason, d *gateway.Diagnostics) *gateway.Error {
+	switch why {
+	case gateway.DeadlinePassed:
+		return &gateway.Error{Code: gateway.DeadlineExceeded, Message: "the request's deadline passed before an attempt could be made"}
+	case gateway.RetryBudget:
+		return &gateway.Error{Code: gateway.Overloaded, Message: "the retry budget of this pool is used up: too many requests are failing at once"}
+	}
+	if d.PoolSize == 0 {
+		return r.emptyPool(d)
+	}
+	n := layers(d, r.plan)
+	e := &gateway.Error{Code: gateway.AllCoolingDown}
+	switch {
+	case d.Earliest.IsZero():
+		e.Code, e.Message = gateway.AllSkipped, "every candidate is out and none says when it is back"
+	case n.breaker == n.all:
+		e.Code, e.Message = gateway.ProviderCircuitOpen, "every candidate is isolated by its circuit breaker"
+	case n.transient == n.all:
+		e.Code, e.Message = gateway.ModelCooldown, "every account that serves this model is cooling down"
+	default:
+		e.Message = "every candidate is out: some cooling down, some isolated by their circuit breaker"
+	}
+	return e
+}
+
+func (r *run) emptyPool(d *gateway.Diagnostics) *gateway.Error {
+	model := r.job.Envelope.Model
+	for _, x := range r.job.Pool.Excluded {
+		if x.Reason == gateway.ProtocolMismatch || x.Reason == gateway.CapabilityMismatch {
+			return &gateway.Error{Code: gateway.CapabilityMismatched, Param: "model", Message: fmt.Sprintf(
+				"no target of %q can serve this request: %s", model, strings.ReplaceAll(x.Reason.String(), "_", " "))}
+		}
+	}
+	return &gateway.Error{Code: gateway.NoExecutableTargets, Param: "model",
+		Message: fmt.Sprintf("nothing is configured that could serve %q", model)}
+}
+
+type layerCount struct{ all, breaker, transient int }
+
+func layers(d *gateway.Diagnostics, p interface {
+	Ruling(id int) resilience.Ruling
+}) (n layerCount) {
+	for i := range d.PoolSize {
+		ruling := p.Ruling(i)
+		if ruling.OK() {
+			continue
+		}
+		n.all++
+		switch ruling.Layer {
+		case gateway.LayerBreaker:
+			n.breaker++
+		case gateway.LayerCooldown, gateway.LayerLockout:
+			if ruling.Reason != gateway.Terminal {
+				n.transient++
+			}
+		}
+	}
+	return n
+}
+
+// streamError is the error for a client whose stream broke after it began.
+func (r *run) streamError(f *flight) *gateway.Error {
+	o := f.outcome
+	e := &gateway.Error{Code: gateway.UpstreamStreamError, Type: o.Type, Upstream: true,
+		Message: "the answer broke off: " + strings.ReplaceAll(o.Reason.String(), "_", " "),
+		Next:    "The text so far is incomplete. Send the request again."}
+	if o.Kind == gateway.Timeout || o.Kind == gateway.Stall {
+		e.Code = gateway.UpstreamTimeout
+	}
+	if o.Message != "" {
+		e.Message += ": " + o.Message
+	}
+	e.RetryAfter = o.RetryAfter
+	return e
+}
+
+func (r *run) queueFull(wait time.Duration) *gateway.Error {
+	code := gateway.RateLimitQueueFull
+	if r.onlyFull() {
+		code = gateway.SemaphoreQueueFull
+	}
+	d, earliest := r.diagnose(time.Now())
+	e := &gateway.Error{Code: code, RetryAfter: max(wait, time.Second), Diagnostics: d, Next: d.Next,
+		Message: "too many requests already wait for this model"}
+	if wait == 0 && !earliest.IsZero() {
+		e.RetryAfter = max(time.Until(earliest), time.Second)
+	}
+	return r.closeWith(e)
+}
+
+func (r *run) queueTimeout() *gateway.Error {
+	code := gateway.QueueWaitTimeout
+	if r.onlyFull() {
+		code = gateway.SemaphoreTimeout
+	}
+	d, _ := r.diagnose(time.Now())
+	return r.closeWith(&gateway.Error{Code: code, Diagnostics: d, Next: d.Next, RetryAfter: time.Second,
+		Message: fmt.Sprintf("no slot became free within %s", r.queued.Round(time.Millisecond))})
+}
+
+// onlyFull reports whether concurrency caps alone are what holds the request back.
+func (r *run) onlyFull() bool {
+	for i := range r.plan.Ranked {
+		c := &r.plan.Ranked[i]
+		if c.Ruling.Verdict == resilience.Delayed && c.Ruling.Reason != gateway.ConcurrencyFull {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,319 @@
+package next
+
+import (
+	"time"
+
+	"spillway/internal/gateway"
+	"spillway/internal/resilience"
+)
+
+// Reserve: the last attempts of the budget are kept for candidates of providers not yet tried.
+const (
+	reserveMost  = 3
+	reserveShare = 3 // never more than a third of the budget
+)
+
+// Back-off between rounds: a candidate that failed is not asked again at once.
+const (
+	roundBase = 500 * time.Millisecond
+	roundMax  = 8 * time.Second
+)
+
+// walk is rules 3 to 6: choose among what is runnable, else wait, else fail.
+func (s *State) walk() Step {
+	best, rest := s.choose()
+	if best == nil {
+		best = rest
+	}
+	if step, ok := s.preferredBack(best); ok {
+		return step
+	}
+	if best == nil {
+		return s.waitOrFail()
+	}
+	repeat := s.providerTried(best.Provider)
+	if repeat && s.Tokens < 1 {
+		if fresh := s.freshProvider(); fresh != nil {
+			best, repeat = fresh, false
+		} else {
+			return s.waitForToken()
+		}
+	}
+	step := Step{Do: TryNow, ID: best.ID, Why: gateway.NextCandidate, Repeat: repeat}
+	if len(s.History) == 0 {
+		step.Why = gateway.FirstChoice
+	}
+	if s.Racing {
+		step.Why = gateway.ProbeRace
+	}
+	if n := s.failures(best.ID); n > 0 { // an untried candidate never waits
+		step.Delay = max(s.roundDelay(best.ID, n), 0)
+	}
+	if step.Delay > 0 && !s.Deadline.IsZero() && s.Now.Add(step.Delay).After(s.Deadline) {
+		return Step{Do: Fail, Why: gateway.DeadlinePassed}
+	}
+	return step
+}
+
+// choose returns the best runnable candidate that follows the scope of what failed, and the best of all the rest.
+func (s *State) choose() (best, rest *Candidate) {
+	last := s.last()
+	var tail *Candidate
+	reserve := s.inReserve()
+	for i := range s.Candidates {
+		c := &s.Candidates[i]
+		if !c.Ruling.OK() || !s.usable(c) {
+			continue
+		}
+		switch {
+		case reserve && !s.providerTried(c.Provider):
+			return c, nil
+		case s.follows(c, last):
+			if best == nil || s.closer(c, best, last) {
+				best = c
+			}
+		case s.toTail(c):
+			if tail == nil {
+				tail = c
+			}
+		case rest == nil:
+			rest = c
+		}
+	}
+	if rest == nil {
+		rest = tail
+	}
+	return best, rest
+}
+
+// usable says whether this request may use a candidate at all (again). What a key, an account or a model did wrong does
+// not get better by asking again at once; a silent candidate is not asked again while the request can do anything else.
+func (s *State) usable(c *Candidate) bool {
+	if !s.fits(c) {
+		return false
+	}
+	for i := range s.History {
+		t := &s.History[i]
+		if t.Live {
+			if t.ID == c.ID || t.Connection == c.Connection && t.Model == c.Model {
+				return false
+			}
+			continue
+		}
+		if t.Outcome.Reason == gateway.CapabilityRefused && t.Target == c.Target {
+			return false
+		}
+		if t.ID != c.ID {
+			continue
+		}
+		switch t.Outcome.Kind {
+		case gateway.AuthError, gateway.CreditsExhausted, gateway.Banned, gateway.QuotaExhausted,
+			gateway.ModelUnavailable, gateway.RequestRejected, gateway.ContentRefused, gateway.Alive:
+			return false
+		}
+		if s.RefuseRepeated {
+			return false
+		}
+	}
+	return true
+}
+
+// follows is rule 3: where to go next follows the scope of the last failure. Only candidates that this request has not
+// tried yet follow; the others are "the rest of the pool".
+func (s *State) follows(c *Candidate, last *Try) bool {
+	if last == nil {
+		return true
+	}
+	if s.tries(c.ID) > 0 {
+		return false
+	}
+	for i := range s.History {
+		t := &s.History[i]
+		if t.Live || !Failed(t) {
+			continue
+		}
+		switch t.Outcome.Scope {
+		case gateway.ScopeAccount, gateway.ScopeFamily:
+			if c.Account == t.Account {
+				return false
+			}
+		case gateway.ScopeConnection:
+			if c.Connection == t.Connection {
+				return false
+			}
+		case gateway.ScopeModel:
+			if c.Provider == t.Provider && c.Model == t.Model && !quotaLike(t.Outcome.Kind) {
+				return false
+			}
+			if c.Account == t.Account && c.Model == t.Model {
+				return false
+			}
+		}
+	}
+	return s.failedConnections(c.Provider, c.Connection) < 2
+}
+
+// quotaLike kinds with model scope belong to the account: another account of the same target follows.
+func quotaLike(k gateway.Kind) bool { return k == gateway.RateLimited || k == gateway.QuotaExhausted }
+
+// closer prefers, among followers, another account of the target that just failed by account or connection scope; rank
+// decides otherwise, and candidates come in rank order.
+func (s *State) closer(c, best *Candidate, last *Try) bool {
+	if last == nil {
+		return false
+	}
+	switch last.Outcome.Scope {
+	case gateway.ScopeAccount, gateway.ScopeConnection, gateway.ScopeFamily:
+		return c.Target == last.Target && best.Target != last.Target
+	}
+	return false
+}
+
+// failedConnections counts the connections of a provider, other than one, that failed in this request by a fault of the
+// provider or of the attempt: at most one other connection is tried before another provider.
+func (s *State) failedConnections(provider, other int) int {
+	n := 0
+	for i := range s.History {
+		t := &s.History[i]
+		if t.Provider != provider || t.Connection == other || t.Live || !providerScope(t) {
+			continue
+		}
+		first := true
+		for j := range i {
+			if p := &s.History[j]; p.Connection == t.Connection && !p.Live && providerScope(p) {
+				first = false
+				break
+			}
+		}
+		if first {
+			n++
+		}
+	}
+	return n
+}
+
+func providerScope(t *Try) bool {
+	return Failed(t) && (t.Outcome.Scope == gateway.ScopeProvider || t.Outcome.Scope == gateway.ScopeAttempt)
+}
+
+// Failed reports whether an ended attempt failed by more than a lost race.
+func Failed(t *Try) bool { return t.Outcome.Failed() }
+
+// toTail is rule 5: time-outs and stalls go to the tail after one failure, anything else after two if an unfailed
+// runnable candidate has at least half the health.
+func (s *State) toTail(c *Candidate) bool {
+	n := s.failures(c.ID)
+	if n == 0 {
+		return false
+	}
+	for i := range s.History {
+		t := &s.History[i]
+		if t.ID != c.ID || t.Live {
+			continue
+		}
+		switch t.Outcome.Kind {
+		case gateway.Timeout, gateway.Slow, gateway.Stall:
+			return true
+		}
+	}
+	if n < 2 {
+		return false
+	}
+	for i := range s.Candidates {
+		o := &s.Candidates[i]
+		if o.Ruling.OK() && s.failures(o.ID) == 0 && s.usable(o) && o.Health >= 0.5*c.Health {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) failures(id int) int {
+	n := 0
+	for i := range s.History {
+		if s.History[i].ID == id && !s.History[i].Live && Failed(&s.History[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *State) providerTried(provider int) bool {
+	for i := range s.History {
+		if s.History[i].Provider == provider {
+			return true
+		}
+	}
+	return false
+}
+
+// inReserve reports whether only reserved attempts are left.
+func (s *State) inReserve() bool {
+	reserve := min(reserveMost, s.AttemptLimit/reserveShare)
+	return len(s.History) > 0 && s.AttemptLimit-s.spent() <= reserve
+}
+
+// freshProvider is the best runnable candidate of a provider that this request has not tried.
+func (s *State) freshProvider() *Candidate {
+	for i := range s.Candidates {
+		if c := &s.Candidates[i]; c.Ruling.OK() && s.usable(c) && !s.providerTried(c.Provider) {
+			return c
+		}
+	}
+	return nil
+}
+
+// roundDelay is what is left of the back-off of a candidate that failed n times: exponential, with full jitter on the
+// upper half, counted from its last end.
+func (s *State) roundDelay(id, n int) time.Duration {
+	var ended time.Time
+	for i := range s.History {
+		if t := &s.History[i]; t.ID == id && t.Outcome.EndedAt.After(ended) {
+			ended = t.Outcome.EndedAt
+		}
+	}
+	d := min(roundBase<<min(n-1, 6), roundMax)
+	d = d/2 + time.Duration(s.Jitter*float64(d/2))
+	return d - s.Now.Sub(ended)
+}
+
+// preferredBack is rule 4: an ordered strategy waits, once per target, for its preferred target when that says it is
+// back in a moment and no equal candidate can run.
+func (s *State) preferredBack(best *Candidate) (Step, bool) {
+	last := s.last()
+	if !s.Ordered || s.Racing || last == nil || last.BackAt.IsZero() || s.Preferred[last.Target] || !s.WaitsEnabled {
+		return Step{}, false
+	}
+	if left := last.BackAt.Sub(s.Now); left <= 0 || left > s.PreferWait {
+		return Step{}, false
+	}
+	if best != nil && best.Target <= last.Target {
+		return Step{}, false // an equal or better candidate runs
+	}
+	c := s.find(last.ID)
+	if c == nil || c.Ruling.OK() || !transient(c.Ruling) || !s.usable(c) {
+		return Step{}, false
+	}
+	if !s.Deadline.IsZero() && last.BackAt.After(s.Deadline) {
+		return Step{}, false
+	}
+	return Step{Do: WaitUntil, Until: later(last.BackAt, c.Ruling.Until), Set: []int{c.ID},
+		Why: gateway.PreferredBack, Prefer: last.Target + 1}, true
+}
+
+// transient reports whether a ruling is out for a reason that time heals soon.
+func transient(r resilience.Ruling) bool {
+	switch r.Reason {
+	case gateway.CircuitOpen, gateway.ConnectionCooldown, gateway.ProviderCooldown, gateway.ModelLockout,
+		gateway.ProbeBusy, gateway.Returning, gateway.NotBefore, gateway.RateLimitHit:
+		return true
+	}
+	return false
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,200 @@
+package attempt
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"spillway/internal/attempt/next"
+	"spillway/internal/gateway"
+	"spillway/internal/plan"
+	"spillway/internal/resilience"
+	"spillway/internal/resilience/queue"
+)
+
+// run is one request on its way. It belongs to one goroutine; only flights of a race run beside it.
+type run struct {
+	engine *Engine
+	job    *Job
+	parent context.Context
+	began  time.Time
+	budget *budget
+	jitter func() float64
+
+	plan      *plan.Plan
+	ask       resilience.Ask
+	history   []next.Try
+	flights   sync.WaitGroup // raced ones
+	waiter    *queue.Waiter
+	waits     int
+	waited    time.Duration // for transient reasons
+	queued    time.Duration // all pauses
+	upstream  time.Duration // spent waiting for upstreams
+	preferred map[int]bool
+	waiting   gateway.Reason // of the wait that is going on
+	deadline  time.Time
+	lastError *flight // the last attempt that failed with an upstream's answer
+	refused   resilience.Ruling
+}
+
+// close gives back what the request holds, however it ends.
+func (r *run) close() {
+	r.flights.Wait()
+	r.leaveQueue(false)
+	if r.plan != nil {
+		r.plan.Close()
+	}
+}
+
+func (r *run) loop() *gateway.Error {
+	j := r.job.Journey
+	r.plan = r.job.Pool.Open()
+	r.ask = resilience.Ask{Request: j.ID, ClientKey: j.ClientKey, Tokens: r.job.Envelope.Tokens}
+	if d := r.job.Timeouts.Request; d > 0 {
+		r.deadline = r.began.Add(d)
+		r.ask.Deadline = r.deadline
+	}
+	j.PoolSize = len(r.job.Pool.Candidates)
+	for range maxSteps {
+		if r.parent.Err() != nil {
+			return r.clientGone()
+		}
+		step := r.decide(false)
+		switch step.Do {
+		case next.Fail:
+			return r.fail(step.Why)
+		case next.WaitUntil:
+			if gerr := r.wait(step); gerr != nil {
+				return gerr
+			}
+		case next.TryNow:
+			if won := r.try(step); won != nil {
+				return r.deliver(won)
+			}
+		}
+	}
+	r.engine.Log.Error("a request took more steps than any plan needs", "request", j.ID, "pool", r.job.Pool.Name)
+	return r.fail(gateway.AttemptsSpent)
+}
+
+// maxSteps is a stop for the case that decisions stop making progress: far above what budgets and waits allow.
+const maxSteps = 2000
+
+// decide plans again and asks the walk.
+func (r *run) decide(racing bool) next.Step {
+	now := time.Now()
+	walk := r.job.Walk
+	r.ask.Waited = r.queued
+	r.ask.AttemptsLeft = walk.AttemptLimit - r.spent()
+	r.plan.Make(&r.ask, r.job.Allowed, now)
+	if len(r.history) == 0 && r.waits == 0 && r.waiter == nil {
+		r.noteExcluded()
+	}
+	tokens, in, success := r.budget.view(now)
+	s := next.State{
+		Config: walk, Now: now, BeganAt: r.began, Deadline: r.deadline, Candidates: r.plan.Ranked, History: r.history,
+		LastSuccess: success, Tokens: tokens, TokenIn: in, Waits: r.waits, WaitedFor: r.waited, Preferred: r.preferred,
+		Jitter: r.jitter(), Racing: racing,
+	}
+	if r.waiter != nil && s.Waits > 0 {
+		s.Waits-- // the wait that is going on is not one more
+	}
+	step := next.Decide(&s)
+	if step.Do == next.TryNow && r.waiter == nil && !racing && r.behindOthers(step.ID) {
+		return next.Step{Do: next.WaitUntil, Set: []int{step.ID}, Why: gateway.WaitForSlot}
+	}
+	return step
+}
+
+// noteExcluded writes into the decision log what the first plan left out.
+func (r *run) noteExcluded() {
+	for _, e := range r.job.Pool.Excluded {
+		r.job.Journey.Exclude(e)
+	}
+	for _, c := range r.plan.Ranked {
+		if !c.Ruling.OK() {
+			r.job.Journey.Exclude(r.exclusion(c.ID, c.Ruling))
+		}
+	}
+}
+
+func (r *run) exclusion(id int, ruling resilience.Ruling) gateway.Exclusion {
+	c := r.job.Pool.Candidates[id]
+	return gateway.Exclusion{Target: c.Candidate.Target(), Connection: c.Candidate.Connection.ID, Layer: ruling.Layer,
+		Reason: ruling.Reason, Until: ruling.Until}
+}
+
+func (r *run) spent() int {
+	n := 0
+	for i := range r.history {
+		if r.history[i].Live || next.Costs(r.history[i].Outcome.Kind) {
+			n++
+		}
+	}
+	return n
+}
+
+// try makes the attempt that a step asks for and returns the flight that is ready to be delivered, or nil when the walk
+// goes on.
+func (r *run) try(step next.Step) *flight {
+	if step.Delay > 0 && !r.pause(step.Delay, step.Why) {
+		return nil
+	}
+	f := r.admit(step)
+	if f == nil {
+		return nil // lost the candidate between the look and the taking: plan again
+	}
+	r.leaveQueue(true)
+	if f.probe && r.plan.Fallbacks(f.candidate.ID) > 0 {
+		return r.race(f)
+	}
+	r.launched(f, step)
+	f.fly()
+	return r.landed(f)
+}
+
+// launched notes a dispatch in the history.
+func (r *run) launched(f *flight, step next.Step) {
+	now := f.attempt.BeganAt
+	if len(r.history) == 0 {
+		r.budget.first(now)
+	} else if step.Repeat {
+		r.budget.take(now)
+	}
+	c := f.candidate
+	f.slot = len(r.history)
+	f.attempt.N = f.slot + 1
+	f.attempt.Why = step.Why
+	r.history = append(r.history, next.Try{ID: c.ID, Target: c.Target, Provider: c.Provider, Connection: c.Connection,
+		Account: c.Account, Model: c.Model, Live: true, Probe: f.probe})
+	r.plan.Used(c.ID)
+}
+
+// landed takes a flight that has its head or has ended. It returns the flight when it can be delivered.
+func (r *run) landed(f *flight) *flight {
+	t := &r.history[f.slot]
+	if f.ready {
+		r.upstream += f.attempt.ContentAt.Sub(f.attempt.BeganAt)
+		return f
+	}
+	r.ended(f, t)
+	r.upstream += f.attempt.EndedAt.Sub(f.attempt.BeganAt)
+	if f.outcome.Failed() || f.outcome.Kind == gateway.Alive || f.outcome.Kind == gateway.ContentRefused ||
+		f.outcome.Kind == gateway.InvalidResult {
+		r.lastError = f
+	}
+	return nil
+}
+
+// ended writes a flight's outcome into history and journey.
+func (r *run) ended(f *flight, t *next.Try) {
+	t.Live = false
+	t.Outcome = f.outcome
+	if f.outcome.RetryAfter > 0 {
+		t.BackAt = f.outcome.EndedAt.Add(f.outcome.RetryAfter)
+	}
+	r.job.Journey.Attempts = append(r.job.Journey.Attempts, f.attempt)
+	if cb := r.engine.Events.Attempt; cb != nil {
+		cb(f.candidate.Candidate, &f.attempt)
+	}
+}

@@ -1,0 +1,290 @@
+package attempt
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"spillway/internal/gateway"
+	"spillway/internal/protocol"
+	"spillway/internal/resilience/verdict"
+	"spillway/internal/sse"
+)
+
+// How much of a stream is held back before its first content; more than that commits as it is.
+const (
+	holdBytes  = 256 << 10
+	holdEvents = 512
+)
+
+var readers = sync.Pool{New: func() any { return sse.NewReader(nil, sse.MaxEvent) }}
+
+// head reads events until one bears content. Nothing has reached the client by then, so every failure up to here fails
+// over unseen.
+func (f *flight) head() {
+	f.reader = readers.Get().(*sse.Reader)
+	f.reader.Reset(f.body)
+	f.held = make([]byte, 0, 1<<10)
+	held := 0
+	for {
+		fault, err := f.take(func(raw []byte) {
+			f.held = append(f.held, raw...)
+			held++
+		}, stopAtContent)
+		switch {
+		case fault != nil:
+			f.endInStream(fault)
+			return
+		case err != nil:
+			f.endTransport(err)
+			return
+		case f.facts.content, held >= holdEvents, len(f.held) >= holdBytes:
+			f.headReady()
+			return
+		case f.facts.last:
+			f.endWithoutContent()
+			return
+		}
+		if _, err := f.reader.Fill(); err != nil {
+			f.headBroken(err)
+			return
+		}
+	}
+}
+
+func (f *flight) headReady() {
+	now := time.Now()
+	if f.facts.content {
+		f.firstContent(now)
+	}
+	f.watch.Committed(now)
+	f.phase = verdict.PhaseStream
+	f.ready = true
+}
+
+// headBroken judges a stream that ended before any content.
+func (f *flight) headBroken(err error) {
+	if err != io.EOF {
+		if f.facts.terminal {
+			f.endWithoutContent()
+			return
+		}
+		f.endTransport(err)
+		return
+	}
+	if f.facts.terminal {
+		f.endWithoutContent()
+		return
+	}
+	if fault := f.bareBody(); fault != nil {
+		f.endInStream(fault)
+		return
+	}
+	e := verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header, Phase: verdict.PhaseFirstContent}
+	if len(f.held) == 0 {
+		e.NotCompletion, e.Body = len(f.reader.Rest()) > 0, f.reader.Rest()
+	}
+	e.Empty = !e.NotCompletion
+	f.end(e)
+}
+
+// bareBody reads an answer that was no stream of events after all: a JSON error object with a 200, mostly.
+func (f *flight) bareBody() *protocol.Signal {
+	rest := f.reader.Rest()
+	if len(rest) == 0 {
+		return nil
+	}
+	var s protocol.Signal
+	f.run.job.Family.Body("application/json", rest, &s)
+	if !s.Flags.Has(protocol.Error) {
+		return nil
+	}
+	return &s
+}
+
+// endWithoutContent judges a stream that is complete and has nothing in it. A refusal and a stop at the token limit are
+// answers; so is an empty one where the combo says so.
+func (f *flight) endWithoutContent() {
+	if f.facts.flags.Any(protocol.Refused|protocol.Length) || f.run.job.Pool.Combo.Options.AllowEmpty {
+		f.headReady()
+		return
+	}
+	f.end(verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header, Empty: true})
+}
+
+// endInStream judges an error that came inside a 200.
+func (f *flight) endInStream(s *protocol.Signal) {
+	e := verdict.Evidence{Status: s.ErrStatus, Header: f.response.Header, InStream: true, Body: s.ErrBody,
+		Code: s.Code, Type: s.Type, Message: s.Message, Phase: f.phase}
+	f.end(e)
+}
+
+type stopRule bool
+
+const (
+	stopAtContent stopRule = true
+	toTheEnd      stopRule = false
+)
+
+// take goes through the complete events that are in the reader's buffer and gives the bytes of those that the client
+// gets to emit. It stops at an error inside the stream, which it returns, at the last event, and at the first content
+// if told so.
+func (f *flight) take(emit func([]byte), stop stopRule) (fault *protocol.Signal, err error) {
+	var s protocol.Signal
+	now := time.Now()
+	for !f.facts.last {
+		ev, ok, err := f.reader.Next()
+		if err != nil || !ok {
+			return nil, err
+		}
+		if ev.Comment {
+			continue // upstream heartbeats reset nothing; the door sends its own
+		}
+		s.Reset()
+		f.run.job.Family.Event(ev.Name, ev.Data, &s)
+		if s.Flags.Has(protocol.Error) {
+			kept := s
+			return &kept, nil
+		}
+		f.note(&s)
+		f.state.Observe(&s)
+		f.clock(&s, len(ev.Data), now)
+		if f.keep(&s) {
+			emit(f.rewritten(ev))
+		}
+		if bool(stop) && f.facts.content {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// clock tells the watch what an event was. Pings, comments and metadata move no clock.
+func (f *flight) clock(s *protocol.Signal, bytes int, now time.Time) {
+	const moves = protocol.Content | protocol.Reasoning | protocol.ToolOpen | protocol.ToolClosed | protocol.Terminal
+	if !s.Flags.Any(moves) {
+		return
+	}
+	switch {
+	case s.Flags.Has(protocol.Content):
+		text := 0
+		if s.Flags.Has(protocol.Text) {
+			text = bytes
+		}
+		f.watch.Content(text, now)
+	case s.Flags.Has(protocol.Reasoning):
+		f.watch.Reasoning(now)
+	}
+	if s.Flags.Has(protocol.ToolOpen) {
+		f.watch.ToolOpen(true, now)
+	}
+	if s.Flags.Has(protocol.ToolClosed) {
+		f.watch.ToolClose(true, now)
+	}
+	if s.Flags.Has(protocol.Terminal) && f.state.Complete() {
+		f.watch.Terminal(now)
+	}
+}
+
+// keep reports whether an event goes to the client: not one that is no JSON, and not the usage that only we asked for.
+func (f *flight) keep(s *protocol.Signal) bool {
+	if s.Flags.Has(protocol.Malformed) {
+		return false
+	}
+	return !s.Flags.Has(protocol.UsageOnly) || f.run.job.Envelope.IncludeUsage
+}
+
+// rewritten is the event's bytes, with the model's name put back when the client used an alias.
+func (f *flight) rewritten(ev sse.Event) []byte {
+	if !f.renamed() {
+		return ev.Raw
+	}
+	data := f.run.job.Family.ReplaceModel(nil, ev.Data, f.run.job.Envelope.Model)
+	return sse.AppendEvent(nil, string(ev.Name), data)
+}
+
+// pump carries a committed stream to its end. All complete events that one read brought go out in one write.
+func (f *flight) pump(door Door) (clientGone bool) {
+	for {
+		var out []byte
+		fault, err := f.take(func(raw []byte) { out = joined(out, raw) }, toTheEnd)
+		if len(out) > 0 {
+			f.attempt.Bytes += int64(len(out))
+			werr := f.write(door, out)
+			if werr != nil && !f.facts.terminal {
+				return true
+			}
+		}
+		switch {
+		case fault != nil:
+			f.endInStream(fault)
+			return false
+		case err != nil:
+			f.endTransport(err)
+			return false
+		case f.facts.last:
+			f.drain()
+			f.complete()
+			return false
+		}
+		if _, err := f.reader.Fill(); err != nil {
+			f.streamEnded(err)
+			return false
+		}
+	}
+}
+
+// write sends events to the client. A slow client blocks here; that is no silence of the upstream.
+func (f *flight) write(door Door, events []byte) error {
+	f.watch.Paused(true, time.Now())
+	err := door.Write(events)
+	f.watch.Paused(false, time.Now())
+	return err
+}
+
+// joined extends a run of bytes by the bytes that follow it in the same buffer without copying; else it appends.
+func joined(run, raw []byte) []byte {
+	if run == nil {
+		return raw
+	}
+	if n := len(run); cap(run)-n >= len(raw) && len(raw) > 0 && &run[:n+1][n] == &raw[0] {
+		return run[:n+len(raw)]
+	}
+	return append(run[:len(run):len(run)], raw...)
+}
+
+// drain reads what is left of a stream behind its last event, so that the socket can be used again. The watch ends it
+// after half a second, whatever heartbeats follow.
+func (f *flight) drain() {
+	for {
+		if _, err := f.reader.Fill(); err != nil {
+			return
+		}
+		for {
+			if _, ok, err := f.reader.Next(); !ok || err != nil {
+				break
+			}
+		}
+	}
+}
+
+// streamEnded judges the end of a committed stream: complete only with the protocol's terminal evidence.
+func (f *flight) streamEnded(err error) {
+	switch {
+	case f.facts.terminal:
+		f.complete()
+	case err == io.EOF:
+		f.end(verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header, Phase: verdict.PhaseStream})
+	default:
+		f.endTransport(err)
+	}
+}
+
+// complete records a whole answer.
+func (f *flight) complete() {
+	f.facts.terminal = true
+	if !f.facts.flags.Has(protocol.UsageSeen) {
+		f.facts.usage = gateway.Usage{Input: f.run.job.Envelope.Tokens, Output: f.facts.events, Estimated: true}
+	}
+	f.end(verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header})
+}

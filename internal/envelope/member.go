@@ -1,0 +1,168 @@
+package envelope
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"spillway/internal/gateway"
+)
+
+// The top-level members that routing looks at; everything else is passed on unread.
+const (
+	mModel = iota
+	mStream
+	mStreamOptions
+	mMaxTokens
+	mMaxCompletionTokens
+	mMaxOutputTokens
+	mTemperature
+	mTools
+	mResponseFormat
+	mReasoningEffort
+	mReasoning
+	mThinking
+	mGenerationConfig
+	mPreviousResponse
+	mConversation
+	mText
+)
+
+var known = map[string]int{
+	"model": mModel, "stream": mStream, "stream_options": mStreamOptions, "max_tokens": mMaxTokens,
+	"max_completion_tokens": mMaxCompletionTokens, "max_output_tokens": mMaxOutputTokens,
+	"temperature": mTemperature, "tools": mTools, "response_format": mResponseFormat,
+	"reasoning_effort": mReasoningEffort, "reasoning": mReasoning, "thinking": mThinking,
+	"generationConfig": mGenerationConfig, "previous_response_id": mPreviousResponse, "conversation": mConversation,
+	"text": mText,
+}
+
+// member notes one top-level member: span covers name and value, the value begins at v.
+func (d *decoder) member(name string, span gateway.Span, v int) *gateway.Error {
+	which, ok := known[name]
+	if !ok {
+		if slices.Contains(d.others, name) {
+			return d.twice(name, span.Start)
+		}
+		d.others = append(d.others, name)
+		return nil
+	}
+	if d.seen&(1<<which) != 0 {
+		return d.twice(name, span.Start)
+	}
+	d.seen |= 1 << which
+	value := d.b[v:span.End]
+	if string(value) == "null" && which != mModel {
+		return nil
+	}
+	return d.note(which, name, value, span)
+}
+
+func (d *decoder) twice(name string, at int) *gateway.Error {
+	return invalid(name, "%q appears twice in the body (again at %s); JSON readers disagree on which one counts, "+
+		"so send it once", name, place(d.b, at))
+}
+
+func (d *decoder) note(which int, name string, value []byte, span gateway.Span) *gateway.Error {
+	e := d.env
+	switch which {
+	case mModel:
+		if d.modelInPath {
+			return nil
+		}
+		s, ok := text(value)
+		if !ok || s == "" {
+			return invalid("model", "\"model\" must be a non-empty string, not %s", kindOf(value[0]))
+		}
+		e.Model, e.ModelSpan = s, gateway.Span{Start: span.End - len(value), End: span.End}
+	case mStream:
+		switch string(value) {
+		case "true":
+			e.Stream = true
+		case "false":
+		default:
+			return invalid("stream", "\"stream\" must be true or false, not %s", kindOf(value[0]))
+		}
+	case mStreamOptions:
+		if value[0] != '{' {
+			return invalid("stream_options", "\"stream_options\" must be an object, not %s", kindOf(value[0]))
+		}
+		var o struct {
+			IncludeUsage bool `json:"include_usage"`
+		}
+		if json.Unmarshal(value, &o) != nil {
+			return invalid("stream_options.include_usage", "\"include_usage\" must be true or false")
+		}
+		e.StreamSpan, e.IncludeUsage = span, o.IncludeUsage
+	case mMaxTokens, mMaxCompletionTokens, mMaxOutputTokens:
+		n, err := strconv.Atoi(string(value))
+		if err != nil || n < 0 {
+			return nil // the upstream has the last word on its own parameters
+		}
+		e.MaxTokens = max(e.MaxTokens, n)
+	case mTemperature:
+		f, err := strconv.ParseFloat(string(value), 64)
+		e.Deterministic = err == nil && f == 0
+	case mTools:
+		if value[0] == '[' && len(bytes.TrimSpace(value[1:len(value)-1])) > 0 {
+			e.Needs |= gateway.NeedTools
+		}
+	case mResponseFormat:
+		if bytes.Contains(value, []byte(`"json_schema"`)) {
+			e.Needs |= gateway.NeedSchema
+		}
+	case mPreviousResponse, mConversation:
+		e.Needs |= gateway.NeedStateful
+	case mReasoningEffort, mReasoning, mThinking, mGenerationConfig, mText:
+		d.reasoning(which, value)
+	}
+	return nil
+}
+
+// reasoning notes whether the request asks the model to think before it answers: such a model is silent for long.
+func (d *decoder) reasoning(which int, value []byte) {
+	asks := false
+	switch which {
+	case mReasoningEffort:
+		s, _ := text(value)
+		asks = s != "" && s != "none" && s != "minimal"
+	case mReasoning:
+		var o struct {
+			Effort  string `json:"effort"`
+			Enabled *bool  `json:"enabled"`
+		}
+		asks = value[0] == '{' && json.Unmarshal(value, &o) == nil && o.Effort != "none" && o.Effort != "minimal" &&
+			(o.Enabled == nil || *o.Enabled)
+	case mThinking:
+		var o struct {
+			Type string `json:"type"`
+		}
+		asks = value[0] == '{' && json.Unmarshal(value, &o) == nil && o.Type != "disabled"
+	case mGenerationConfig:
+		var o struct {
+			MaxOutputTokens int             `json:"maxOutputTokens"`
+			Temperature     *float64        `json:"temperature"`
+			Schema          json.RawMessage `json:"responseSchema"`
+			ThinkingConfig  *struct {
+				Budget *int `json:"thinkingBudget"`
+			} `json:"thinkingConfig"`
+		}
+		if json.Unmarshal(value, &o) != nil {
+			return
+		}
+		d.env.MaxTokens = max(d.env.MaxTokens, o.MaxOutputTokens)
+		d.env.Deterministic = o.Temperature != nil && *o.Temperature == 0
+		if len(o.Schema) > 0 {
+			d.env.Needs |= gateway.NeedSchema
+		}
+		asks = o.ThinkingConfig != nil && (o.ThinkingConfig.Budget == nil || *o.ThinkingConfig.Budget != 0)
+	case mText:
+		if bytes.Contains(value, []byte(`"json_schema"`)) {
+			d.env.Needs |= gateway.NeedSchema
+		}
+	}
+	if asks {
+		d.env.Needs |= gateway.NeedReasoning
+	}
+}

@@ -1,0 +1,158 @@
+package envelope
+
+import (
+	"encoding/json"
+	"io"
+	"sync/atomic"
+
+	"spillway/internal/gateway"
+)
+
+// Edit says what changes in the body on its way upstream. Everything else stays byte for byte: unknown members, their
+// order, the spelling of numbers, escapes, white space.
+type Edit struct {
+	Model        string // the upstream's model; "" = unchanged
+	IncludeUsage bool   // ask for usage in the stream (chat only)
+}
+
+// Body is an edited request body as pieces of the original: nothing is copied. The zero Body is empty.
+type Body struct {
+	parts [5][]byte
+	n     int
+	size  int
+}
+
+// Apply returns the body with the edit made. The pieces alias e.Raw.
+func Apply(e *gateway.Envelope, edit Edit) Body {
+	var b Body
+	from := 0
+	cut := func(s gateway.Span, with []byte) {
+		b.add(e.Raw[from:s.Start])
+		b.add(with)
+		from = s.End
+	}
+	model := modelEdit(e, edit)
+	options, optionsAt := usageEdit(e, edit)
+	switch {
+	case model == nil:
+		if options != nil {
+			cut(optionsAt, options)
+		}
+	case options == nil:
+		cut(e.ModelSpan, model)
+	case optionsAt.Start <= e.ModelSpan.Start:
+		cut(optionsAt, options)
+		cut(e.ModelSpan, model)
+	default:
+		cut(e.ModelSpan, model)
+		cut(optionsAt, options)
+	}
+	b.add(e.Raw[from:])
+	return b
+}
+
+func modelEdit(e *gateway.Envelope, edit Edit) []byte {
+	if edit.Model == "" || edit.Model == e.Model || !e.ModelSpan.Set() {
+		return nil
+	}
+	return quote(edit.Model)
+}
+
+// usageEdit adds stream_options.include_usage: as a new first member, or inside the options that the client sent.
+func usageEdit(e *gateway.Envelope, edit Edit) ([]byte, gateway.Span) {
+	if !edit.IncludeUsage || !e.Stream || e.IncludeUsage || e.Protocol != gateway.OpenAI {
+		return nil, gateway.Span{}
+	}
+	if !e.StreamSpan.Set() {
+		return []byte(`"stream_options":{"include_usage":true},`), gateway.Span{Start: e.InsertAt, End: e.InsertAt}
+	}
+	var members map[string]json.RawMessage
+	old := e.Raw[e.StreamSpan.Start:e.StreamSpan.End]
+	if json.Unmarshal([]byte("{"+string(old)+"}"), &members) != nil {
+		return nil, gateway.Span{}
+	}
+	var inner map[string]json.RawMessage
+	if json.Unmarshal(members["stream_options"], &inner) != nil {
+		return nil, gateway.Span{}
+	}
+	inner["include_usage"] = json.RawMessage("true")
+	value, err := json.Marshal(inner)
+	if err != nil {
+		return nil, gateway.Span{}
+	}
+	return append([]byte(`"stream_options":`), value...), e.StreamSpan
+}
+
+func quote(s string) []byte {
+	b, _ := json.Marshal(s) // a string always marshals
+	return b
+}
+
+func (b *Body) add(p []byte) {
+	if len(p) > 0 {
+		b.parts[b.n] = p
+		b.n++
+		b.size += len(p)
+	}
+}
+
+// Len is the size in bytes.
+func (b *Body) Len() int { return b.size }
+
+// Bytes returns the body in one piece; it copies unless there is only one.
+func (b *Body) Bytes() []byte {
+	if b.n == 1 {
+		return b.parts[0]
+	}
+	out := make([]byte, 0, b.size)
+	for _, p := range b.parts[:b.n] {
+		out = append(out, p...)
+	}
+	return out
+}
+
+// Reader reads a Body once, for one attempt.
+type Reader struct {
+	body    Body
+	part    int
+	at      int
+	readers *Readers
+	closed  atomic.Bool
+}
+
+// Read implements io.Reader.
+func (r *Reader) Read(p []byte) (int, error) {
+	n := 0
+	for r.part < r.body.n && n < len(p) {
+		c := copy(p[n:], r.body.parts[r.part][r.at:])
+		n += c
+		if r.at += c; r.at == len(r.body.parts[r.part]) {
+			r.part, r.at = r.part+1, 0
+		}
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo: the pieces are written as they are.
+func (r *Reader) WriteTo(w io.Writer) (int64, error) {
+	var total int64
+	for ; r.part < r.body.n; r.part, r.at = r.part+1, 0 {
+		n, err := w.Write(r.body.parts[r.part][r.at:])
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// Close implements io.Closer. It may be called more than once.
+func (r *Reader) Close() error {
+	if !r.closed.Swap(true) {
+		r.readers.open.Add(-1)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"spillway/internal/attempt"
+	"spillway/internal/gateway"
+)
+
+// body is a request body in memory, counted against limits.buffered_bytes.
+type body struct {
+	buf     *[]byte
+	counted int64
+	buffers *attempt.Buffers
+}
+
+func (b *body) bytes() []byte { return *b.buf }
+
+// release gives the count back, and the bytes when nobody reads them any more.
+func (b *body) release(idle bool) {
+	b.buffers.Give(b.counted)
+	if idle {
+		b.buffers.Put(b.buf)
+	}
+}
+
+// How long a client may take to send its body: a slow line is fine, a silent one is not.
+const (
+	bodyIdle  = 60 * time.Second
+	firstRead = 8 << 10
+)
+
+// read takes in the whole body, once. It is read before anything is forwarded: an upstream's early answer can then not
+// cut it short.
+func (a *API) read(w http.ResponseWriter, r *http.Request, live *Snapshot) (*body, *gateway.Error) {
+	limit := int64(live.Board.Snapshot.Config().Limits.Body)
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close")
+		return nil, tooLarge(limit)
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = firstRead
+	}
+	b := &body{buffers: a.Buffers}
+	if !a.Buffers.Take(size) {
+		w.Header().Set("Connection", "close")
+		return nil, overloaded()
+	}
+	b.counted = size
+	b.buf = a.Buffers.Get(int(size) + 1) // one more byte, so that the end is seen without growing
+	if gerr := b.fill(w, r, limit); gerr != nil {
+		w.Header().Set("Connection", "close")
+		b.release(true)
+		return nil, gerr
+	}
+	return b, nil
+}
+
+func (b *body) fill(w http.ResponseWriter, r *http.Request, limit int64) *gateway.Error {
+	rc := http.NewResponseController(w)
+	slow := false
+	defer func() {
+		if slow {
+			_ = rc.SetReadDeadline(time.Time{})
+		}
+	}()
+	for {
+		buf := *b.buf
+		if len(buf) == cap(buf) {
+			more := int64(cap(buf))
+			if !b.buffers.Take(more) {
+				return overloaded()
+			}
+			b.counted += more
+			grown := make([]byte, len(buf), 2*cap(buf))
+			copy(grown, buf)
+			buf = grown
+		}
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		*b.buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(*b.buf)) > limit:
+			return tooLarge(limit)
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return brokenBody(err)
+		}
+		if !slow { // most bodies come with the first read
+			slow = true
+		}
+		_ = rc.SetReadDeadline(time.Now().Add(bodyIdle)) // not every writer has deadlines
+	}
+}
+
+func brokenBody(err error) *gateway.Error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &gateway.Error{Code: gateway.RequestTimeout, Message: fmt.Sprintf("the body stopped coming for %s", bodyIdle),
+			Next: "Send the whole body at once."}
+	}
+	return &gateway.Error{Code: gateway.InvalidRequest, Message: "the body broke off before its announced end",
+		Next: "Send the request again."}
+}
+
+func tooLarge(limit int64) *gateway.Error {
+	return &gateway.Error{Code: gateway.RequestTooLarge,
+		Message: fmt.Sprintf("the body is larger than this gateway takes (%d MiB)", limit>>20),
+		Next:    "Send a smaller body, or raise limits.body in the gateway's configuration."}
+}
+
+func overloaded() *gateway.Error {
+	return &gateway.Error{Code: gateway.Overloaded, RetryAfter: time.Second,
+		Message: "the gateway holds as many request bytes as it may (limits.buffered_bytes)",
+		Next:    "Try again in a moment."}
+}

@@ -1,0 +1,216 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"spillway/internal/attempt"
+	"spillway/internal/attempt/next"
+	"spillway/internal/auth"
+	"spillway/internal/commit"
+	"spillway/internal/config"
+	"spillway/internal/envelope"
+	"spillway/internal/gateway"
+	"spillway/internal/plan"
+	"spillway/internal/protocol"
+	"spillway/internal/protocol/families"
+	"spillway/internal/route"
+)
+
+// call is what the path said of a generation request.
+type call struct {
+	protocol gateway.Protocol
+	model    string
+	stream   bool
+}
+
+// generate serves one generation request: one direction, each step takes a value and returns one.
+func (a *API) generate(w http.ResponseWriter, r *http.Request, c call) {
+	began := time.Now()
+	family := families.For(c.protocol)
+	a.active.Add(1)
+	defer a.active.Add(-1)
+	if a.draining.Load() {
+		w.Header().Set("Connection", "close")
+		writeError(w, family, &gateway.Error{Code: gateway.Draining, RetryAfter: time.Second,
+			Message: "this gateway is shutting down", Next: "Send the request again; another instance will take it."})
+		return
+	}
+	live := a.Live()
+	principal, gerr := a.identify(live, r)
+	if gerr != nil {
+		writeError(w, family, gerr)
+		return
+	}
+	body, gerr := a.read(w, r, live)
+	if gerr != nil {
+		writeError(w, family, gerr)
+		return
+	}
+	q := request{api: a, w: w, r: r, live: live, principal: principal, family: family, body: body}
+	defer q.release()
+	q.serve(c, began)
+}
+
+// request is one generation request on its way through this package.
+type request struct {
+	api       *API
+	w         http.ResponseWriter
+	r         *http.Request
+	live      *Snapshot
+	principal gateway.Principal
+	family    protocol.Family
+	body      *body
+	readers   envelope.Readers
+}
+
+func (q *request) serve(c call, began time.Time) {
+	env, gerr := envelope.Decode(q.body.bytes(), envelope.Options{Protocol: c.protocol, Model: c.model, Stream: c.stream})
+	if gerr != nil {
+		writeError(q.w, q.family, gerr)
+		return
+	}
+	rt, gerr := route.Resolve(q.live.Board.Snapshot, env.Model)
+	if gerr == nil {
+		gerr = auth.AllowModel(&q.principal, env.Model, rt.Combo)
+	}
+	if gerr != nil {
+		writeError(q.w, q.family, gerr)
+		return
+	}
+	pool := q.live.Board.Pool(rt.Combo, c.protocol)
+	j := &gateway.Journey{
+		ID: gateway.NewRequestID(began), At: began, ClientKey: q.principal.Key, Protocol: c.protocol, Model: env.Model,
+		Combo: rt.Combo.Name, Strategy: rt.Combo.Strategy, Path: rt.Path, Stream: env.Stream, Tokens: env.Tokens,
+	}
+	q.api.Ledger.Begin(j)
+	q.run(env, pool, rt.Renamed, j)
+	j.EndedAt = time.Now()
+	q.api.Ledger.Close(j)
+	if q.api.Done != nil {
+		q.api.Done(j)
+	}
+}
+
+func (q *request) run(env *gateway.Envelope, pool *plan.Pool, renamed bool, j *gateway.Journey) {
+	cfg := q.live.Board.Snapshot.Config()
+	door := commit.New(commit.Options{Writer: q.w, Family: q.family, Stream: env.Stream, Early: q.early(pool),
+		Headers: func(h http.Header, a *gateway.Answer) { q.headers(h, j, a) }})
+	defer door.Close()
+	job := &attempt.Job{
+		Envelope: env, Bodies: &q.readers, Family: q.family, Pool: pool, Rules: q.live.Rules, Principal: q.principal,
+		Allowed: q.allowed(), Header: q.r.Header, Door: door, Journey: j, Walk: walk(cfg, pool), Timeouts: q.live.Timeouts,
+		Queue: q.live.Queue, Guards: q.live.Guards, Rename: renamed, NoneLeft: door.NoneLeft,
+	}
+	gerr := q.api.Engine.Run(q.r.Context(), job)
+	if gerr == nil {
+		return
+	}
+	if door.Opened() {
+		_ = door.Fail(gerr, nil) // a client that left meanwhile needs no error
+		return
+	}
+	q.visible(gerr)
+	q.headers(q.w.Header(), j, nil)
+	writeError(q.w, q.family, gerr)
+}
+
+func (q *request) early(pool *plan.Pool) string {
+	if v := q.r.Header.Get("X-Spillway-Early-Commit"); v != "" {
+		return v
+	}
+	return pool.Combo.Options.EarlyCommit
+}
+
+// allowed is the caller's allow-list of connections; nil = all.
+func (q *request) allowed() func(*gateway.Connection) bool {
+	list := q.principal.Connections
+	if len(list) == 0 {
+		return nil
+	}
+	return func(c *gateway.Connection) bool { return slices.Contains(list, c.ID) }
+}
+
+// walk are the settings of the walk for a pool.
+func walk(cfg *config.Config, pool *plan.Pool) next.Config {
+	limits, waits, o := cfg.Limits, cfg.Waits, pool.Combo.Options
+	c := next.Config{
+		Ordered: pool.Ordered, AttemptLimit: limits.Attempts, ContentFailover: o.ContentRefused == "failover",
+		ExcludeStatus: o.ExcludeStatus, StallWindow: waits.StallWindow, PreferWait: waits.PreferWait,
+		WaitsEnabled: waits.Enabled, MaxWait: waits.MaxWait, MaxWaits: waits.MaxAttempts, WaitBudget: waits.Budget,
+	}
+	if o.FailoverMode == gateway.MaxAttemptsMode && o.MaxAttempts > 0 {
+		c.AttemptMax = o.MaxAttempts
+	}
+	return c
+}
+
+// visible takes connection names out of an error for callers that may not see them.
+func (q *request) visible(e *gateway.Error) {
+	if q.principal.Diagnostics || e.Diagnostics == nil {
+		return
+	}
+	d := *e.Diagnostics
+	d.Excluded, d.AttemptOrder = nil, nil
+	e.Diagnostics = &d
+}
+
+// release gives the body's bytes back, unless a transport still reads them.
+func (q *request) release() { q.body.release(q.readers.Idle()) }
+
+// passed are upstream response headers that clients use. Rate-limit headers belong to the key's owner: with client keys
+// configured they need scope diagnostics.
+func (q *request) pass(h http.Header, up http.Header) {
+	for name, v := range up {
+		switch {
+		case name == "X-Request-Id", name == "Request-Id", name == "Openai-Processing-Ms", name == "Openai-Version":
+			h[name] = v
+		case name == "Retry-After" || strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Ratelimit-"):
+			if q.principal.Diagnostics {
+				h[name] = v
+			}
+		}
+	}
+}
+
+// headers sets the response headers of an answer, or of an error (a == nil).
+func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) {
+	h["X-Spillway-Request-Id"] = []string{string(j.ID)}
+	if a == nil {
+		h["X-Spillway-Source"] = fromGateway
+		h["X-Spillway-Attempts"] = []string{strconv.Itoa(len(j.Attempts))}
+		if q.live.Board.Snapshot.Config().LabOnly {
+			h["X-Spillway-Lab"] = labNotice
+		}
+		return
+	}
+	q.pass(h, a.Header)
+	if !a.Stream {
+		if ct := a.Header["Content-Type"]; ct != nil {
+			h["Content-Type"] = ct
+		}
+		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))}
+	}
+	conn := a.Candidate.Connection
+	h["X-Spillway-Source"] = fromUpstream
+	if conn.Provider.Lab {
+		h["X-Spillway-Source"] = fromLab
+	}
+	if q.principal.Diagnostics {
+		h["X-Spillway-Connection"] = []string{string(conn.ID)}
+	}
+	h["X-Spillway-Provider"] = []string{string(conn.Provider.ID)}
+	h["X-Spillway-Model"] = []string{string(a.Candidate.Model)}
+	h["X-Spillway-Attempts"] = []string{strconv.Itoa(a.Attempts)}
+	h["X-Spillway-Overhead-Us"] = []string{strconv.FormatInt(a.Overhead.Microseconds(), 10)}
+}
+
+var (
+	fromGateway  = []string{"gateway"}
+	fromUpstream = []string{"upstream"}
+	fromLab      = []string{"lab"}
+	labNotice    = []string{"answers come from the built-in lab; configure a provider for real ones"}
+)
