@@ -140,13 +140,14 @@ func TestPropertyRestartIsNeverMorePermissive(t *testing.T) {
 			if b.Verdict == resilience.Forbidden && a.Verdict != resilience.Forbidden {
 				rt.Fatalf("at %s: %+v before the restart, %+v after it", g.now, b, a)
 			}
-			if b.Verdict == resilience.Forbidden && a.Until.Before(b.Until) && !a.Until.IsZero() {
-				rt.Fatalf("out until %s before the restart, %s after it", b.Until, a.Until)
-			}
 			g.wait(anyPause(rt))
 		}
-		if b, a := before.account.load(), after.account.load(); a.Level < b.Level || a.Suspect != b.Suspect {
-			rt.Fatalf("level %d, suspicion %+v became level %d, %+v", b.Level, b.Suspect, a.Level, a.Suspect)
+		for _, x := range [][2]*cell{{before.account, after.account}, {before.conn, after.conn}} {
+			b, a := x[0].load(), x[1].load()
+			if a.Until.Before(b.Until) || a.NotBefore.Before(b.NotBefore) || a.Level < b.Level || a.Suspect != b.Suspect ||
+				a.Standing != b.Standing || !a.CheckAt.Equal(b.CheckAt) || a.Learned != b.Learned {
+				rt.Fatalf("%s: %+v became %+v", x[0].key, b.durable, a.durable)
+			}
 		}
 	})
 }

@@ -15,11 +15,11 @@ type cell struct {
 	room  *Room
 	key   string
 	owner atomic.Pointer[gateway.Candidate] // one of its candidates, for people
-	hot   atomic.Bool                       // there is, or was, a lock; Peek looks at it only then
+	hot   atomic.Bool                       // there is, or was, a lock; Peek and successes look at it only then
 
 	mu         sync.Mutex
 	l          lock
-	okAt       time.Time // last success or first content
+	okAt       time.Time // last success
 	at         time.Time // of the last step
 	actor      string
 	unsaved    bool
@@ -48,7 +48,7 @@ func (c *cell) step(now time.Time, ch change, f func(lock) lock) {
 		c.unsaved, c.actor = c.unsaved || ch.persist, ch.actor
 		c.unheard = c.unheard || !c.l.Until.Equal(before.Until)
 	}
-	c.hot.Store(!c.l.Until.IsZero())
+	c.hot.Store(!c.l.blank())
 	todo, flipped := c.unsaved || c.unheard, c.l.blank() != before.blank()
 	c.mu.Unlock()
 	c.room.seen.Store(max(c.room.seen.Load(), now.UnixNano()))
@@ -129,25 +129,26 @@ func (h *Handle) Allow(_ context.Context, ask *resilience.Ask, now time.Time) (r
 
 // Learn takes an outcome for which no permit of this room exists.
 func (h *Handle) Learn(o gateway.Outcome, now time.Time) {
-	if o.Kind == gateway.Success && !o.Uncounted {
-		h.served(now)
+	if o.Uncounted {
+		return
 	}
-	h.cells[quota-1].mu.Lock()
-	okAt := h.cells[quota-1].okAt
-	h.cells[quota-1].mu.Unlock()
-	e := event{o: o, cfg: h.cfg, perUnit: h.c.Connection.Provider.PerModelQuota, okAt: okAt, now: now}
 	ch := change{persist: h.cfg.Persist}
-	if o.Kind == gateway.Success && !o.Uncounted {
-		for i, c := range h.cells {
-			if i == int(family-1) && c == h.cells[exact-1] {
-				continue // one cell: a success counts once
-			}
-			c.step(now, ch, func(l lock) lock { return l.succeed(e) })
+	e := event{o: o, cfg: h.cfg, perModel: h.c.Connection.Provider.PerModelQuota, now: now}
+	if o.Kind != gateway.Success {
+		if p := e.where(); p != nowhere {
+			e.okAt = h.servedAt()
+			h.cells[p-1].step(now, ch, func(l lock) lock { return l.fail(e) })
 		}
 		return
 	}
-	if p := e.where(); p != nowhere {
-		h.cells[p-1].step(now, ch, func(l lock) lock { return l.fail(e) })
+	h.served(now)
+	for i, c := range h.cells {
+		if i == int(family-1) && c == h.cells[exact-1] {
+			continue // one cell: a success counts once
+		}
+		if c.hot.Load() {
+			c.step(now, ch, func(l lock) lock { return l.succeed(e) })
+		}
 	}
 }
 
@@ -157,6 +158,13 @@ func (h *Handle) served(now time.Time) {
 	c.mu.Lock()
 	c.okAt = later(c.okAt, now)
 	c.mu.Unlock()
+}
+
+func (h *Handle) servedAt() time.Time {
+	c := h.cells[quota-1]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.okAt
 }
 
 // Status is "locked" or "open".
@@ -197,12 +205,8 @@ type permit struct {
 	done atomic.Bool
 }
 
-// Alive implements resilience.Permit.
-func (p *permit) Alive(now time.Time) {
-	if !p.done.Load() {
-		p.h.served(now)
-	}
-}
+// Alive implements resilience.Permit; only the end of an attempt says anything about a model.
+func (p *permit) Alive(time.Time) {}
 
 // Record implements resilience.Permit.
 func (p *permit) Record(o gateway.Outcome, now time.Time) {

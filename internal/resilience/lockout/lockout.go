@@ -54,6 +54,8 @@ type Room struct {
 
 	seen atomic.Int64 // the latest instant of any step, in Unix nanoseconds
 
+	limit int // of held
+
 	mu    sync.Mutex
 	cells map[string]weak.Pointer[cell] // all cells that somebody holds
 	held  map[string]*cell              // those that are not blank; the room itself holds them
@@ -65,7 +67,7 @@ const maxHeld = 10_000
 
 // New returns an empty room.
 func New(o Options) *Room {
-	return &Room{opts: o, cells: map[string]weak.Pointer[cell]{}, held: map[string]*cell{}}
+	return &Room{opts: o, limit: maxHeld, cells: map[string]weak.Pointer[cell]{}, held: map[string]*cell{}}
 }
 
 // Bind returns the room's handle for a candidate. State is shared by all handles of one key and outlives them.
@@ -131,7 +133,7 @@ func (r *Room) hold(c *cell) {
 		r.held[c.key] = c
 	}
 	var old []*cell
-	if len(r.held) > maxHeld {
+	if len(r.held) > r.limit {
 		old = r.oldest(len(r.held) / 10)
 	}
 	r.mu.Unlock()
@@ -234,7 +236,7 @@ func (r *Room) Clear(key, actor string, _ bool, now time.Time) error {
 	if c == nil {
 		return ErrUnknownKey
 	}
-	c.step(now, change{persist: true, actor: actor}, func(lock) lock { return lock{EpisodeAt: now} })
+	c.step(now, change{persist: true, actor: actor}, func(lock) lock { return lock{EpisodeAt: now.Add(-1)} }) // what begins at now is news
 	return nil
 }
 

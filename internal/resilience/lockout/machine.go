@@ -37,11 +37,11 @@ type lock struct {
 
 // event is one outcome on its way into a lock.
 type event struct {
-	o       gateway.Outcome
-	cfg     *Config
-	perUnit bool      // the provider counts limits per model
-	okAt    time.Time // last success or first content of the same account and model
-	now     time.Time
+	o        gateway.Outcome
+	cfg      *Config
+	perModel bool      // the provider counts limits per model
+	okAt     time.Time // last success of the same account and model
+	now      time.Time
 }
 
 func (e event) began() time.Time {
@@ -65,7 +65,7 @@ func (e event) where() place {
 		return exact
 	case o.Kind == gateway.RateLimited || o.Kind == gateway.QuotaExhausted:
 		if o.Scope == gateway.ScopeModel || o.Scope == gateway.ScopeFamily ||
-			e.perUnit && o.Rule == "" && o.Scope == gateway.ScopeAccount {
+			e.perModel && o.Rule == "" && o.Scope == gateway.ScopeAccount {
 			return quota
 		}
 		return nowhere
