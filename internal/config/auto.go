@@ -83,12 +83,9 @@ func (l *loader) expandPresets() {
 		}
 		if strings.Contains(p.BaseURL, "${") {
 			pos := l.marks[path]
-			x := &expander{env: l.src.Env}
+			x := &expander{env: l.src.Env, preset: true}
 			p.BaseURL = x.expand(&node{kind: scalarNode, raw: p.BaseURL, pos: pos}, path+".base_url")
-			for _, problem := range x.problems {
-				problem.Message += "; or write base_url"
-				l.problems = append(l.problems, problem)
-			}
+			l.problems = append(l.problems, x.problems...)
 		}
 	}
 }

@@ -86,6 +86,7 @@ func (s *Settings) placed(prefix, room, path, msg string) Problem {
 	if _, rest, cut := strings.Cut(msg, ": "); cut && path != room {
 		msg = rest
 	}
+	msg = mask(msg)
 	switch {
 	case o.Path != "":
 		return Problem{o.Pos.File, o.Pos.Line, o.Pos.Col, o.Path, msg}

@@ -208,7 +208,7 @@ func (d *decoder) unreadable(n *node, path string, err error) {
 	if n.expanded() {
 		msg = "the value of " + shown(n) + " is not valid here"
 	}
-	d.problem(n.pos, path, "%s", secretLike.ReplaceAllString(msg, redacted))
+	d.problem(n.pos, path, "%s", mask(msg))
 }
 
 func (d *decoder) duration(n *node, v reflect.Value, path string) {

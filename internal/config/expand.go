@@ -10,6 +10,7 @@ import (
 type expander struct {
 	env      func(string) (string, bool)
 	seen     map[*node]bool // nodes reached twice through aliases are expanded once
+	preset   bool           // the text stands in a preset, not in the file
 	problems []Problem
 	secrets  []string // every value that came from the environment
 }
@@ -72,6 +73,8 @@ func (x *expander) expand(n *node, path string) string {
 			out.WriteString(value)
 		case hasDef:
 			out.WriteString(def)
+		case x.preset:
+			fail("is needed here, or the environment variable %s", name)
 		default:
 			fail("the environment variable %s is not set; set it, or write ${%s:-default}", name, name)
 		}

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 
 	"spillway/internal/gateway"
 )
@@ -210,7 +212,7 @@ func (l *loader) readStored() {
 			c.Providers = map[gateway.ProviderID]*Provider{}
 		}
 		c.Providers[id] = p
-		l.marks["providers."+string(id)] = l.marks["stored.providers."+string(id)]
+		l.alias("stored.providers."+string(id), "providers."+string(id))
 	}
 	for name, to := range s.Aliases {
 		if _, dup := c.Aliases[name]; dup {
@@ -221,7 +223,7 @@ func (l *loader) readStored() {
 			c.Aliases = map[string]string{}
 		}
 		c.Aliases[name] = to
-		l.marks[join("aliases", name)] = l.marks[join("stored.aliases", name)]
+		l.alias(join("stored.aliases", name), join("aliases", name))
 	}
 	l.renumber("connections", len(c.Connections), len(s.Connections))
 	l.renumber("combos", len(c.Combos), len(s.Combos))
@@ -233,11 +235,22 @@ func (l *loader) readStored() {
 	c.Rules = append(c.Rules, s.Rules...)
 }
 
-// renumber gives the stored items of a list their place behind the file's own.
+// renumber gives the stored items of a list, and their fields, their place behind the file's own.
 func (l *loader) renumber(list string, offset, n int) {
 	for i := range n {
-		l.marks[fmt.Sprintf("%s[%d]", list, offset+i)] = l.marks[fmt.Sprintf("stored.%s[%d]", list, i)]
+		l.alias(fmt.Sprintf("stored.%s[%d]", list, i), fmt.Sprintf("%s[%d]", list, offset+i))
 	}
+}
+
+// alias makes the places below one path known below another.
+func (l *loader) alias(from, to string) {
+	found := map[string]Pos{}
+	for path, pos := range l.marks {
+		if rest, ok := strings.CutPrefix(path, from); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			found[to+rest] = pos
+		}
+	}
+	maps.Copy(l.marks, found)
 }
 
 // overrides applies flag > environment > file to the four settings of the process.
@@ -267,8 +280,14 @@ func (l *loader) overrides() {
 	}
 }
 
-// at notes a problem at the place of a path, or of the nearest thing around it that is written.
+// at notes a problem at the place of a path, or of the nearest thing around it that is written. What was already found
+// wrong, or holds something that was, is not reported a second time.
 func (l *loader) at(path, format string, args ...any) {
+	for _, p := range l.problems {
+		if p.Path == path || strings.HasPrefix(p.Path, path+"[") {
+			return
+		}
+	}
 	l.problems = append(l.problems, l.placed(path, fmt.Sprintf(format, args...)))
 }
 

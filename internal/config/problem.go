@@ -65,14 +65,28 @@ func sortProblems(list []Problem) []Problem {
 	return slices.Compact(list)
 }
 
-// secretLike finds what looks like a key even where none belongs: a known prefix, or a long run of letters and digits.
-var secretLike = regexp.MustCompile(`(?i)\b(sk|pk|rk|gsk|xai|hf|ghp|github_pat|nvapi|csk|spw|r8|pplx|tgp|fw|AIza)[-_A-Za-z0-9]{8,}|[A-Za-z0-9+/_=-]{32,}|Bearer +\S+|//[^/\s@]+@`)
+// What looks like a key even where none belongs: a known prefix, or a long run of letters with a digit in it.
+var (
+	keyLike = regexp.MustCompile(`(?i)\b(sk|pk|rk|gsk|xai|hf|ghp|github_pat|nvapi|csk|spw|r8|pplx|tgp|fw|AIza)[-_A-Za-z0-9]{8,}|Bearer +\S+|//[^/\s@]+@`)
+	longRun = regexp.MustCompile(`[A-Za-z0-9+/_=-]{32,}`)
+)
+
+// mask hides what looks like a key.
+func mask(s string) string {
+	s = keyLike.ReplaceAllString(s, redacted)
+	return longRun.ReplaceAllStringFunc(s, func(run string) string {
+		if strings.ContainsAny(run, "0123456789") {
+			return redacted
+		}
+		return run
+	})
+}
 
 const redacted = "[redacted]"
 
 // quote shows a piece of the file in a message: short, printable, and without anything that looks like a key.
 func quote(s string) string {
-	s = secretLike.ReplaceAllString(s, redacted)
+	s = mask(s)
 	if r := []rune(s); len(r) > 60 {
 		s = string(r[:57]) + "..."
 	}
@@ -92,7 +106,10 @@ func scrub(msg string, secrets []string) string {
 
 // nearest returns the known name closest to got, or "" when none is close.
 func nearest(got string, known []string) string {
-	best, bestDist := "", len(got)/3+2
+	best, bestDist := "", max(len(got)/3, 1)+1
+	if len(got) < 3 { // anything is close to a name this short
+		return ""
+	}
 	fold := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(got))
 	for _, k := range known {
 		if d := distance(fold, strings.ToLower(k)); d < bestDist {

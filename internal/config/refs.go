@@ -49,7 +49,7 @@ func (l *loader) checkCombos() {
 	for i, c := range l.cfg.Combos {
 		path := fmt.Sprintf("combos[%d]", i)
 		if at, dup := first[c.Name]; c.Name == "" {
-			l.at(path, "needs a name; clients ask for it as a model")
+			l.at(path+".name", "is missing; clients ask for it as a model")
 		} else if dup {
 			l.at(path+".name", "%s is already the name of combos[%d]", quote(c.Name), at)
 		} else {
@@ -57,7 +57,7 @@ func (l *loader) checkCombos() {
 		}
 		l.checkStrategy(path+".strategy", c.Strategy)
 		if len(c.Targets) == 0 {
-			l.at(path, "needs targets, as in [openai/gpt-5.1, {combo: other}]")
+			l.at(path+".targets", "is missing; write them as in [openai/gpt-5.1, {combo: other}]")
 		}
 		for j := range c.Targets {
 			l.checkTarget(fmt.Sprintf("%s.targets[%d]", path, j), &c.Targets[j])

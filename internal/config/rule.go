@@ -58,7 +58,7 @@ func (l *loader) checkRules() {
 	for _, e := range splitErrors(err) {
 		m := ruleError.FindStringSubmatch(e.Error())
 		if m == nil {
-			l.at("rules", "%s", secretLike.ReplaceAllString(e.Error(), redacted))
+			l.at("rules", "%s", mask(e.Error()))
 			continue
 		}
 		at, _ := strconv.Atoi(m[2])
@@ -66,7 +66,7 @@ func (l *loader) checkRules() {
 		if m[3] == "id" && strings.HasPrefix(msg, "rules[") {
 			msg = "another rule has this id; an id is unique"
 		}
-		l.at(fmt.Sprintf("rules[%d].%s", places[m[1]][at], m[3]), "%s", secretLike.ReplaceAllString(msg, redacted))
+		l.at(fmt.Sprintf("rules[%d].%s", places[m[1]][at], m[3]), "%s", mask(msg))
 	}
 	if err == nil {
 		var local []gateway.ProviderID

@@ -144,8 +144,11 @@ func syntaxProblem(file string, err error) Problem {
 		}
 		return "..."
 	})
-	if strings.Contains(p.Message, "tab") || strings.Contains(p.Message, "reserved character") {
-		p.Message += "; quote the value, and indent with spaces"
+	p.Message = strings.ReplaceAll(p.Message, "character '\t'", "a tab")
+	if strings.Contains(p.Message, "a tab") {
+		p.Message += "; indent with spaces"
+	} else if strings.Contains(p.Message, "reserved character") {
+		p.Message += "; put the value in quotes"
 	}
 	return p
 }

@@ -76,10 +76,10 @@ func (l *loader) checkProviders() {
 			}
 		}
 		if len(p.Protocols) == 0 {
-			l.at(path, "needs protocols: [openai], [responses], [anthropic] or [gemini]%s", presetHint(string(id)))
+			l.at(path+".protocols", "is missing; write [openai], [responses], [anthropic] or [gemini]%s", presetHint(string(id)))
 		}
 		if p.BaseURL == "" {
-			l.at(path, "needs base_url, as the protocol's SDK would take it%s", presetHint(string(id)))
+			l.at(path+".base_url", "is missing; write it as the protocol's SDK would take it%s", presetHint(string(id)))
 		} else {
 			p.BaseURL = l.checkBaseURL(path+".base_url", p.BaseURL)
 		}
@@ -122,7 +122,7 @@ func (l *loader) checkConnections() {
 		path := fmt.Sprintf("connections[%d]", i)
 		switch at, dup := first[c.ID]; {
 		case c.ID == "":
-			l.at(path, "needs an id: unique and stable, health is kept under it")
+			l.at(path+".id", "is missing; it is unique and stable, because health is kept under it")
 		case !validName(string(c.ID)):
 			l.at(path+".id", "an id is letters, digits, - _ : @ and . only")
 		case dup:
@@ -152,7 +152,7 @@ func (l *loader) checkConnections() {
 
 func (l *loader) checkProviderRef(path string, id gateway.ProviderID) {
 	if id == "" {
-		l.at(path, "needs a provider")
+		l.at(path+".provider", "is missing")
 		return
 	}
 	if l.cfg.Providers[id] != nil {
@@ -203,7 +203,7 @@ func (l *loader) checkKeys() {
 		k := &l.cfg.Keys[i]
 		path := fmt.Sprintf("keys[%d]", i)
 		if at, dup := first[k.Name]; k.Name == "" {
-			l.at(path, "needs a name")
+			l.at(path+".name", "is missing")
 		} else if dup {
 			l.at(path+".name", "%s is already the name of keys[%d]", quote(string(k.Name)), at)
 		} else {
