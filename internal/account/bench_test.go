@@ -50,25 +50,32 @@ func BenchmarkLedger(b *testing.B) {
 			if err := l.Open(context.Background()); err != nil {
 				b.Fatal(err)
 			}
-			js := make([]*gateway.Journey, b.N)
-			for i := range js {
-				js[i] = benchJourney(time.Now())
+			ids := make([]gateway.RequestID, b.N)
+			for i := range ids {
+				ids[i] = gateway.NewRequestID(time.Now())
+			}
+			ring := make([]*gateway.Journey, inFlight)
+			for i := range ring {
+				ring[i] = benchJourney(time.Now())
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
-			start := cpuTime()
-			var inClose time.Duration
-			for i, j := range js {
-				begin := time.Now()
-				l.Begin(j)
-				if k := i - inFlight; k >= 0 {
-					l.Close(js[k])
+			start, begun := cpuTime(), time.Now()
+			for i, id := range ids {
+				j := ring[i%inFlight]
+				if i >= inFlight {
+					l.Close(j)
 				}
-				inClose += time.Since(begin)
+				j.ID = id
+				attempts := j.Attempts
+				j.Attempts = nil
+				l.Begin(j)
+				j.Attempts = attempts
 			}
-			for _, j := range js[max(0, len(js)-inFlight):] {
-				l.Close(j)
+			for i := max(0, len(ids)-inFlight); i < len(ids); i++ {
+				l.Close(ring[i%inFlight])
 			}
+			inClose := time.Since(begun)
 			if err := l.Flush(context.Background()); err != nil {
 				b.Fatal(err)
 			}

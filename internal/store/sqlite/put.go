@@ -98,10 +98,10 @@ func (s *Store) put(ctx context.Context, c *sql.Conn, b *store.Batch, requests [
 			return err
 		}
 	}
-	if err := putLedger(ctx, tx, b.Usage, requests); err != nil {
+	if err := s.putLedger(ctx, tx, b.Usage, requests); err != nil {
 		return err
 	}
-	if err := putRest(ctx, tx, b); err != nil {
+	if err := s.putRest(ctx, tx, b); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -206,7 +206,20 @@ func (s *Store) unknown(ctx context.Context, rows []store.Request) ([]store.Requ
 // marks is a list of n parameters.
 func marks(n int) string { return strings.Repeat(", ?", n)[2:] }
 
-func putLedger(ctx context.Context, tx *sql.Tx, lines []store.Usage, requests []store.Request) error {
+const upsertLedger = `INSERT INTO ledger (hour, client_key, target, connection,
+  requests, failed, input, cached_input, output, reasoning, estimated)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (hour, client_key, target, connection) DO UPDATE SET
+  requests = ledger.requests + excluded.requests, failed = ledger.failed + excluded.failed,
+  input = ledger.input + excluded.input, cached_input = ledger.cached_input + excluded.cached_input,
+  output = ledger.output + excluded.output, reasoning = ledger.reasoning + excluded.reasoning,
+  estimated = ledger.estimated + excluded.estimated`
+
+const upsertMark = `INSERT INTO marks (segment, position) VALUES ($1, $2)
+ON CONFLICT (segment) DO UPDATE SET position = excluded.position WHERE excluded.position > marks.position`
+
+// putLedger adds requests, summed per line first, and lines to the ledger.
+func (s *Store) putLedger(ctx context.Context, tx *sql.Tx, lines []store.Usage, requests []store.Request) error {
 	sums := store.Sums{}
 	for i := range requests {
 		sums.Add(requests[i].Line())
@@ -214,16 +227,9 @@ func putLedger(ctx context.Context, tx *sql.Tx, lines []store.Usage, requests []
 	for _, u := range lines {
 		sums.Add(u)
 	}
+	stmt := tx.StmtContext(ctx, s.ledger)
 	for _, u := range sums {
-		_, err := tx.ExecContext(ctx, `INSERT INTO ledger (hour, client_key, target, connection,
-  requests, failed, input, cached_input, output, reasoning, estimated)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-ON CONFLICT (hour, client_key, target, connection) DO UPDATE SET
-  requests = ledger.requests + excluded.requests, failed = ledger.failed + excluded.failed,
-  input = ledger.input + excluded.input, cached_input = ledger.cached_input + excluded.cached_input,
-  output = ledger.output + excluded.output, reasoning = ledger.reasoning + excluded.reasoning,
-  estimated = ledger.estimated + excluded.estimated`,
-			u.Hour.UTC().Truncate(time.Hour).UnixMilli(), u.ClientKey, u.Target, u.Connection,
+		_, err := stmt.ExecContext(ctx, u.Hour.UTC().Truncate(time.Hour).UnixMilli(), u.ClientKey, u.Target, u.Connection,
 			u.Requests, u.Failed, u.Input, u.CachedInput, u.Output, u.Reasoning, u.Estimated)
 		if err != nil {
 			return err
@@ -232,7 +238,7 @@ ON CONFLICT (hour, client_key, target, connection) DO UPDATE SET
 	return nil
 }
 
-func putRest(ctx context.Context, tx *sql.Tx, b *store.Batch) error {
+func (s *Store) putRest(ctx context.Context, tx *sql.Tx, b *store.Batch) error {
 	for _, a := range b.Attempts {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO attempts (request_id, n, target, connection, outcome, status, ended_at, duration_ms)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE EXISTS (SELECT 1 FROM requests WHERE id = $1)
@@ -263,9 +269,7 @@ ON CONFLICT (request_id, part) DO NOTHING`, string(body.Request), body.Part, bod
 		}
 	}
 	if b.Mark.Segment != "" {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO marks (segment, position) VALUES ($1, $2)
-ON CONFLICT (segment) DO UPDATE SET position = excluded.position WHERE excluded.position > marks.position`,
-			b.Mark.Segment, b.Mark.Offset); err != nil {
+		if _, err := tx.StmtContext(ctx, s.mark).ExecContext(ctx, b.Mark.Segment, b.Mark.Offset); err != nil {
 			return err
 		}
 	}

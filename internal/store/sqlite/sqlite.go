@@ -39,6 +39,8 @@ type Store struct {
 	write *sql.DB // one connection
 	read  *sql.DB
 
+	ledger, mark *sql.Stmt // used once per batch
+
 	mu    sync.Mutex // guards stmts; Put runs on the one writing connection, so there is hardly any contention
 	stmts *statements
 }
@@ -70,10 +72,21 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	}
 	s.read.SetMaxOpenConns(4)
 	s.read.SetMaxIdleConns(4)
-	if err := migrate(ctx, s.write); err != nil {
+	err = migrate(ctx, s.write)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context) (err error) {
+	if s.ledger, err = s.write.PrepareContext(ctx, upsertLedger); err == nil {
+		s.mark, err = s.write.PrepareContext(ctx, upsertMark)
+	}
+	return wrap(err)
 }
 
 func open(path, lock string, pragmas ...string) (*sql.DB, error) {
@@ -92,7 +105,13 @@ func (s *Store) Close() error {
 	st := s.stmts
 	s.stmts = nil
 	s.mu.Unlock()
-	return errors.Join(st.close(), s.read.Close(), s.write.Close())
+	err := st.close()
+	for _, stmt := range []*sql.Stmt{s.ledger, s.mark} {
+		if stmt != nil {
+			err = errors.Join(err, stmt.Close())
+		}
+	}
+	return errors.Join(err, s.read.Close(), s.write.Close())
 }
 
 // inTx runs fn in one writing transaction.
