@@ -190,10 +190,11 @@ func TestAuthorize(t *testing.T) {
 
 func BenchmarkEvent(b *testing.B) {
 	data := []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" hello"}}`)
+	name := []byte("content_block_delta")
 	b.ReportAllocs()
 	var s protocol.Signal
 	for b.Loop() {
 		s.Reset()
-		Family{}.Event([]byte("content_block_delta"), data, &s)
+		Family{}.Event(name, data, &s)
 	}
 }

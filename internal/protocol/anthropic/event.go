@@ -10,7 +10,7 @@ import (
 type event struct {
 	typ            []byte
 	index          int
-	delta          []byte // raw
+	delta          []byte // raw; anything else once a content delta was read on the way
 	block, message []byte // raw
 	fault          protocol.Fault
 }
@@ -30,6 +30,11 @@ func (e *event) read(name, data []byte, s *protocol.Signal) {
 		case "index":
 			e.index, _ = c.Int()
 		case "delta":
+			if string(e.typ) == "content_block_delta" { // the common order: no second look is needed
+				contentDelta(&c, s)
+				e.delta = e.typ
+				continue
+			}
 			e.delta = c.Raw()
 		case "content_block":
 			e.block = c.Raw()
@@ -78,7 +83,10 @@ func (e *event) messageMember(c *jsonscan.Cursor) {
 func (e *event) judge(s *protocol.Signal) {
 	switch string(e.typ) {
 	case "content_block_delta":
-		e.contentDelta(s)
+		if len(e.delta) > 0 && e.delta[0] == '{' {
+			c := jsonscan.New(e.delta)
+			contentDelta(&c, s)
+		}
 	case "content_block_start":
 		c := jsonscan.New(e.block)
 		var b block
@@ -102,8 +110,7 @@ func (e *event) judge(s *protocol.Signal) {
 }
 
 // contentDelta reads the delta of a content block. Its members tell what it is, whatever its type is called.
-func (e *event) contentDelta(s *protocol.Signal) {
-	c := jsonscan.New(e.delta)
+func contentDelta(c *jsonscan.Cursor, s *protocol.Signal) {
 	if !c.Object() {
 		return
 	}

@@ -164,10 +164,11 @@ func TestReplaceModel(t *testing.T) {
 
 func BenchmarkEvent(b *testing.B) {
 	data := []byte(`{"type":"response.output_text.delta","item_id":"msg_1","output_index":0,"content_index":0,"delta":" hello","logprobs":[],"sequence_number":7,"obfuscation":"abcdef"}`)
+	name := []byte("response.output_text.delta")
 	b.ReportAllocs()
 	var s protocol.Signal
 	for b.Loop() {
 		s.Reset()
-		Family{}.Event([]byte("response.output_text.delta"), data, &s)
+		Family{}.Event(name, data, &s)
 	}
 }
