@@ -31,7 +31,8 @@ var assigned = regexp.MustCompile(`(?i)\b((?:x-)?(?:api[-_ ]?key|apikey|key|acce
 // clean makes a text fit to be logged and shown: one line, no control characters, no secret, at most limit characters.
 func clean(s, secret string, limit int) string {
 	var b strings.Builder
-	for r := range normal([]byte(head(s, 4*maxText)), false) {
+	c := scan([]byte(head(s, 4*maxText)), false, false)
+	for r := c.next(); r >= 0; r = c.next() {
 		b.WriteRune(r)
 	}
 	s = strings.TrimSpace(b.String())

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -26,16 +27,11 @@ type prose struct {
 // newProse reads the message, code and type of an error. ask may be nil.
 func newProse(message, code, typ, model string, ask func() []byte) *prose {
 	p := &prose{model: []rune(strings.ToLower(model))}
-	for r := range normal([]byte(message), false) {
-		p.add(r)
-	}
+	p.add(message)
 	for _, s := range []string{code, typ} {
-		if s == "" {
-			continue
-		}
-		p.add('\n')
-		for r := range normal([]byte(s), false) {
-			p.add(r)
+		if s != "" {
+			p.shown, p.lower = append(p.shown, '\n'), append(p.lower, '\n')
+			p.add(s)
 		}
 	}
 	p.echo = make([]bool, len(p.lower))
@@ -47,40 +43,81 @@ func newProse(message, code, typ, model string, ask func() []byte) *prose {
 	return p
 }
 
-func (p *prose) add(r rune) {
-	p.shown = append(p.shown, r)
-	p.lower = append(p.lower, unicode.ToLower(r))
+func (p *prose) add(text string) {
+	c := scan([]byte(text), false, false)
+	for r := c.next(); r >= 0; r = c.next() {
+		p.shown = append(p.shown, r)
+		p.lower = append(p.lower, unicode.ToLower(r))
+	}
 }
 
-// normal yields the characters of s with white space and control characters folded to one space. With unescape, JSON
-// escapes are undone, so that a text can be compared with the way it stands inside a JSON string.
-func normal(s []byte, unescape bool) func(yield func(rune) bool) {
-	return func(yield func(rune) bool) {
-		space := true
-		for len(s) > 0 {
-			r, n := rune(s[0]), 1
-			if r >= utf8.RuneSelf {
-				r, n = utf8.DecodeRune(s)
-			} else if r == '\\' && unescape {
-				r, n = escape(s)
-			}
-			s = s[n:]
-			if r == utf8.RuneError {
-				continue
-			}
-			if r <= ' ' || r >= 0x7f && (unicode.IsSpace(r) || unicode.Is(unicode.C, r)) {
-				if !space && !yield(' ') {
-					return
-				}
-				space = true
-				continue
-			}
-			space = false
-			if !yield(r) {
-				return
-			}
+// scanner reads the normal form of a text: white space and control characters folded to one space, broken UTF-8 left
+// out. With unescape, JSON escapes are undone, so that a text can be compared with the way it stands in a JSON string.
+type scanner struct {
+	s        []byte
+	plain    *[256]byte // what a byte stands for; 0 = look closer
+	fold     bool       // lower case
+	unescape bool
+	space    bool
+}
+
+var asIs, folded = plainBytes(false), plainBytes(true)
+
+func plainBytes(fold bool) *[256]byte {
+	var t [256]byte
+	for c := byte('!'); c < 0x7f; c++ {
+		t[c] = c
+		if fold && c >= 'A' && c <= 'Z' {
+			t[c] = c | 0x20
 		}
 	}
+	t['\\'] = 0
+	return &t
+}
+
+func scan(s []byte, fold, unescape bool) scanner {
+	c := scanner{s: s, plain: asIs, fold: fold, unescape: unescape, space: true}
+	if fold {
+		c.plain = folded
+	}
+	return c
+}
+
+// next returns -1 at the end. The fast path is the whole point: requests are long and mostly ASCII.
+func (c *scanner) next() rune {
+	if len(c.s) > 0 {
+		if b := c.plain[c.s[0]]; b != 0 {
+			c.s, c.space = c.s[1:], false
+			return rune(b)
+		}
+	}
+	return c.slow()
+}
+
+func (c *scanner) slow() rune {
+	for len(c.s) > 0 {
+		r, n := utf8.DecodeRune(c.s)
+		if r == '\\' && c.unescape {
+			r, n = escape(c.s)
+		}
+		c.s = c.s[n:]
+		if r == utf8.RuneError {
+			continue
+		}
+		if r <= ' ' || r >= 0x7f && (unicode.IsSpace(r) || unicode.Is(unicode.C, r)) {
+			if !c.space {
+				c.space = true
+				return ' '
+			}
+			continue
+		}
+		c.space = false
+		if c.fold {
+			r = unicode.ToLower(r)
+		}
+		return r
+	}
+	return -1
 }
 
 // escape reads one JSON escape at the head of s.
@@ -126,14 +163,12 @@ func hex4(s []byte) (rune, bool) {
 	return r, true
 }
 
-// forms are the two ways in which a request's text may have been repeated: as it stands, and with its escapes undone.
-func (p *prose) forms(look func(func(func(rune) bool))) {
-	look(normal(p.request, false))
-	for _, c := range p.request {
-		if c == '\\' {
-			look(normal(p.request, true))
-			return
-		}
+// forms calls look with the two ways in which a request's text may have been repeated: as it stands, and with its
+// escapes undone.
+func (p *prose) forms(look func(c scanner)) {
+	look(scan(p.request, true, false))
+	if bytes.IndexByte(p.request, '\\') >= 0 {
+		look(scan(p.request, true, true))
 	}
 }
 
@@ -148,57 +183,56 @@ func (p *prose) mark() {
 	}
 	windows := make(map[uint64][]int, len(p.lower))
 	var filter [1 << 10]uint64 // answers "surely not" without touching the map
-	roll := newRoller()
+	var roll roller
 	for i, r := range p.lower {
-		if h, full := roll.push(r); full {
+		if h := roll.push(r); i >= echoLength-1 {
 			windows[h] = append(windows[h], i-echoLength+1)
 			filter[h>>54] |= 1 << (h >> 48 & 63)
 		}
 	}
-	p.forms(func(each func(func(rune) bool)) {
-		roll := newRoller()
-		each(func(r rune) bool {
-			h, full := roll.push(unicode.ToLower(r))
-			if !full || filter[h>>54]&(1<<(h>>48&63)) == 0 {
-				return true
+	p.forms(func(c scanner) {
+		var roll roller
+		for i := 0; ; i++ {
+			r := c.next()
+			if r < 0 {
+				return
+			}
+			h := roll.push(r)
+			if filter[h>>54]&(1<<(h>>48&63)) == 0 || i < echoLength-1 {
+				continue
 			}
 			for _, at := range windows[h] {
 				for k := range echoLength {
 					p.echo[at+k] = true
 				}
 			}
-			return true
-		})
+		}
 	})
 	p.spareModel()
 }
 
-// roller hashes the last echoLength characters.
+// roller hashes the last echoLength characters, as a polynomial.
 type roller struct {
-	ring [echoLength]rune
-	n    int
+	ring [echoLength]uint64
+	n    uint
 	hash uint64
-	top  uint64 // hashBase to the power of echoLength
 }
 
-func newRoller() *roller {
+// hashTop is hashBase to the power of echoLength.
+var hashTop = func() uint64 {
 	top := uint64(1)
 	for range echoLength {
 		top *= hashBase
 	}
-	return &roller{top: top}
-}
+	return top
+}()
 
-func (r *roller) push(c rune) (hash uint64, full bool) {
+func (r *roller) push(c rune) uint64 {
 	at := r.n % echoLength
-	old := r.ring[at]
-	r.ring[at] = c
 	r.n++
-	r.hash = r.hash*hashBase + uint64(c) + 1
-	if r.n > echoLength {
-		r.hash -= (uint64(old) + 1) * r.top
-	}
-	return r.hash, r.n >= echoLength
+	r.hash = r.hash*hashBase + uint64(c) + 1 - r.ring[at]
+	r.ring[at] = (uint64(c) + 1) * hashTop
+	return r.hash
 }
 
 // spareModel takes the model's own id out of the echo: a provider that names the model says something, though every
@@ -296,24 +330,17 @@ func (p *prose) inRequest(match string) bool {
 	want := []rune(match)
 	back := failures(want)
 	found := false
-	p.forms(func(each func(func(rune) bool)) {
+	p.forms(func(c scanner) {
 		k := 0
-		if found {
-			return
-		}
-		each(func(r rune) bool {
-			r = unicode.ToLower(r)
+		for r := c.next(); r >= 0 && !found; r = c.next() {
 			for k > 0 && want[k] != r {
 				k = back[k-1]
 			}
 			if want[k] == r {
 				k++
 			}
-			if k == len(want) {
-				found = true
-			}
-			return !found
-		})
+			found = k == len(want)
+		}
 	})
 	return found
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"spillway/internal/gateway"
 )
@@ -16,10 +17,10 @@ import (
 // any status below 400, gives none. Reset headers of a bucket count only when that bucket is empty.
 func Hint(status int, h http.Header, body []byte, now time.Time) (d time.Duration, src gateway.HintSource, ok bool) {
 	w := readBody(body)
-	return hint(status, h, &w, strings.ToLower(w.message), now)
+	return hint(status, h, &w, newProse(w.message, "", "", "", nil), now)
 }
 
-func hint(status int, h http.Header, w *wire, text string, now time.Time) (time.Duration, gateway.HintSource, bool) {
+func hint(status int, h http.Header, w *wire, p *prose, now time.Time) (time.Duration, gateway.HintSource, bool) {
 	if status < 400 {
 		return 0, gateway.HintNone, false
 	}
@@ -29,7 +30,7 @@ func hint(status int, h http.Header, w *wire, text string, now time.Time) (time.
 	if d, ok := headerHint(status, h, now); ok {
 		return d, gateway.HintHeader, true
 	}
-	if d, ok := proseHint(text, now); ok {
+	if d, ok := p.hint(now); ok {
 		return d, gateway.HintProse, true
 	}
 	return 0, gateway.HintNone, false
@@ -201,44 +202,47 @@ var (
 // chinaTime is what an instant without a zone means in a Chinese sentence.
 var chinaTime = time.FixedZone("UTC+8", 8*3600)
 
-// proseHint reads a sentence, in lower case. It needs a cue word next to the time: "5 hour limit" is no wait.
-func proseHint(text string, now time.Time) (time.Duration, bool) {
-	if !strings.ContainsAny(text, "0123456789") {
+// hint reads a sentence. It needs a cue word next to the time ("5 hour limit" is no wait), and the words must be the
+// provider's own.
+func (p *prose) hint(now time.Time) (time.Duration, bool) {
+	if !strings.ContainsAny(p.text, "0123456789") {
 		return 0, false
 	}
-	if m := instantProse.FindStringSubmatch(text); m != nil {
-		if d, ok := proseInstant(m[1], now, time.UTC); ok {
+	for _, read := range []struct {
+		re    *regexp.Regexp
+		value func(string) (time.Duration, bool)
+	}{
+		{instantProse, func(s string) (time.Duration, bool) { return proseInstant(s, now, time.UTC) }},
+		{chineseWhen, func(s string) (time.Duration, bool) { return proseInstant(s, now, chinaTime) }},
+		{epochProse, func(s string) (time.Duration, bool) { return parseReset(s, now) }},
+		{spanProse, proseSpan},
+		{bareProse, func(s string) (time.Duration, bool) { return parseReset(s, now) }},
+		{chineseSpan, proseSpan},
+	} {
+		m := read.re.FindStringSubmatchIndex(p.text)
+		if m == nil {
+			continue
+		}
+		words := strings.TrimRightFunc(p.text[m[0]:m[1]], func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		if p.inRequest(words) {
+			continue
+		}
+		if d, ok := read.value(p.text[m[2]:m[3]]); ok {
 			return d, true
-		}
-	}
-	if m := chineseWhen.FindStringSubmatch(text); m != nil {
-		if d, ok := proseInstant(m[1], now, chinaTime); ok {
-			return d, true
-		}
-	}
-	if m := epochProse.FindStringSubmatch(text); m != nil {
-		return parseReset(m[1], now)
-	}
-	if m := spanProse.FindStringSubmatch(text); m != nil {
-		if d, ok := span(strings.TrimSuffix(strings.TrimSpace(m[1]), " and")); ok {
-			return bounded(d)
-		}
-	}
-	if m := bareProse.FindStringSubmatch(text); m != nil {
-		return parseReset(m[1], now)
-	}
-	if m := chineseSpan.FindStringSubmatch(text); m != nil {
-		if d, ok := span(spaced(m[1])); ok {
-			return bounded(d)
 		}
 	}
 	return 0, false
+}
+
+func proseSpan(s string) (time.Duration, bool) {
+	d, ok := span(strings.TrimSuffix(strings.TrimSpace(s), " and"))
+	if !ok {
+		return 0, false
+	}
+	return bounded(d)
 }
 
 func proseInstant(s string, now time.Time, zone *time.Location) (time.Duration, bool) {
 	s = strings.Join(strings.Fields(strings.Replace(s, " at ", " ", 1)), " ")
 	return fromInstant(strings.ReplaceAll(s, "gmt", "utc"), now, zone)
 }
-
-// spaced parts a chain like 1小时30分钟 so that span can read it.
-func spaced(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, " ", "")) }

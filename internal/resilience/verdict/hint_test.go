@@ -78,7 +78,7 @@ func TestHint(t *testing.T) {
 		{"resets_in_seconds (P28)", 0, nil, `{"error":{"type":"usage_limit_reached","resets_in_seconds":561635}}`, 561635 * time.Second, structured},
 		{"resets_at, epoch", 0, nil, `{"error":{"resets_at":1773144030}}`, 30 * time.Second, structured},
 		{"resets_at, text", 0, nil, `{"error":{"resets_at":"2026-03-10T12:00:31Z"}}`, 31 * time.Second, structured},
-		{"resets_at, past", 0, nil, `{"error":{"resets_at":1}}`, time.Second, structured},
+		{"resets_at, past", 0, nil, `{"error":{"resets_at":1700000000}}`, 0, none},
 		{"retry_after", 0, nil, `{"error":{"retry_after":12.5}}`, 12500 * time.Millisecond, structured},
 		{"retry_after, ISO", 0, nil, `{"error":{"retry_after":"2026-03-10T12:00:12Z"}}`, 12 * time.Second, structured},
 		{"retryAfterMs", 0, nil, `{"error":{"retryAfterMs":250}}`, 250 * time.Millisecond, structured},

@@ -153,7 +153,7 @@ func (r *Rules) holds(rule *compiled, c *reading) bool {
 		return false
 	}
 	if rule.Class != nil && (c.provider == nil || *rule.Class != c.provider.Class) ||
-		rule.NamesModel && !c.prose.names() ||
+		rule.NamesModel && (c.wire.html || !c.prose.names()) ||
 		rule.HintMin > 0 && c.hint < rule.HintMin ||
 		rule.HintMax > 0 && (c.hint == 0 || c.hint > rule.HintMax) {
 		return false

@@ -60,7 +60,7 @@ func (r *Rules) spoken(e *Evidence) gateway.Outcome {
 	said := c.status
 	restated, re := r.restated(c)
 	c.status = restated
-	c.hint, c.source, _ = hint(max(c.status, 400), c.header, c.wire, c.prose.text, e.EndedAt)
+	c.hint, c.source, _ = hint(max(c.status, 400), c.header, c.wire, c.prose, e.EndedAt)
 
 	o, rule := r.classify(c, e)
 	o.Status = c.status
