@@ -47,44 +47,6 @@ type LineConfig struct {
 	LookLimit time.Duration
 }
 
-// lane is what one client key has in line: the tags of its places, ascending.
-type lane struct{ tags []uint64 }
-
-func (n *lane) drop(tag uint64) {
-	switch i, ok := slices.BinarySearch(n.tags, tag); {
-	case !ok:
-	case i == 0: // the usual case: served in order
-		n.tags = n.tags[1:]
-	default:
-		n.tags = slices.Delete(n.tags, i, i+1)
-	}
-}
-
-// group holds the places that wait for the same set of candidates.
-type group struct {
-	name     string
-	set      []int
-	places   placeHeap // those that may be given a turn
-	members  int       // all of them, lookers included
-	askedIn  uint64    // round in which the refused set was compared
-	askedLen int       // size of the refused set then
-	out      bool      // result: nothing in this round for it
-	passedIn uint64    // round in which one of it looked and passed
-}
-
-// Place is one waiting request.
-type Place struct {
-	Owner any // the driver's; the line never looks at it
-
-	key    gateway.ClientKeyID
-	group  *group
-	tag    uint64
-	seq    uint64
-	at     int // index in group.places, -1 while it looks
-	lookIn uint64
-	left   bool
-}
-
 // NewLine returns an empty line.
 func NewLine(cfg LineConfig) *Line {
 	if cfg.Relook <= 0 {
@@ -179,12 +141,6 @@ func (l *Line) Await(p *Place, until, now time.Time) {
 
 // minPause is the least time between two rounds that begin by time alone.
 const minPause = 10 * time.Millisecond
-
-// Yield gives a turn back that was not used for a look: nothing is known to be refused.
-func (l *Line) Yield(p *Place) {
-	p.lookIn = 0
-	l.Pass(p)
-}
 
 // Pass tells that a place looked and could not run.
 func (l *Line) Pass(p *Place) {
@@ -287,27 +243,6 @@ func (l *Line) Next(now time.Time) *Place {
 	return first
 }
 
-// hopeless reports whether a look of this group in this round would only find what is known to be refused.
-func (l *Line) hopeless(g *group) bool {
-	if g.passedIn == l.round {
-		return true
-	}
-	if len(g.set) == 0 || len(l.refused) < len(g.set) {
-		return false
-	}
-	if g.askedIn == l.round && g.askedLen == len(l.refused) {
-		return g.out
-	}
-	g.askedIn, g.askedLen, g.out = l.round, len(l.refused), true
-	for _, id := range g.set {
-		if _, ok := l.refused[id]; !ok {
-			g.out = false
-			break
-		}
-	}
-	return g.out
-}
-
 // WakeAt is when Tick must be called next; zero = nobody waits.
 func (l *Line) WakeAt() time.Time {
 	if l.length == 0 {
@@ -328,58 +263,4 @@ func (l *Line) WakeAt() time.Time {
 func (l *Line) Estimate(key gateway.ClientKeyID, now time.Time) (wait time.Duration, known bool) {
 	l.speed.advance(l.length > 0, now)
 	return l.speed.wait(l.Before(key) + 1)
-}
-
-func (l *Line) groupOf(set []int) *group {
-	set = slices.Clone(set)
-	slices.Sort(set)
-	set = slices.Compact(set)
-	name := nameOf(set)
-	g := l.groups[name]
-	if g == nil {
-		g = &group{name: name, set: set}
-		l.groups[name] = g
-		l.order = append(l.order, g)
-	}
-	return g
-}
-
-func nameOf(set []int) string {
-	b := make([]byte, 0, 4*len(set))
-	for _, id := range set {
-		n := uint64(id)
-		for n >= 0x80 {
-			b = append(b, byte(n)|0x80)
-			n >>= 7
-		}
-		b = append(b, byte(n))
-	}
-	return string(b)
-}
-
-func (p *Place) before(q *Place) bool {
-	return p.tag < q.tag || (p.tag == q.tag && p.seq < q.seq)
-}
-
-// placeHeap is a container/heap of places by order.
-type placeHeap []*Place
-
-func (h placeHeap) Len() int           { return len(h) }
-func (h placeHeap) Less(i, j int) bool { return h[i].before(h[j]) }
-func (h placeHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-func (h *placeHeap) Push(x any) {
-	p := x.(*Place)
-	p.at = len(*h)
-	*h = append(*h, p)
-}
-func (h *placeHeap) Pop() any {
-	old := *h
-	p := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	p.at = -1
-	return p
 }

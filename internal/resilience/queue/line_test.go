@@ -347,6 +347,43 @@ func TestLineProperties(t *testing.T) {
 	})
 }
 
+func TestLineAKeyThatComesLateOvertakesNobodyByMoreThanItsShare(t *testing.T) {
+	l := NewLine(LineConfig{})
+	for range 110 {
+		join(l, "early", 1)
+	}
+	for range 100 {
+		l.Leave(l.Next(t0), true, t0)
+	}
+	for range 20 {
+		join(l, "late", 1)
+	}
+	early := 0
+	for _, p := range serveAll(l)[:10] {
+		if p.key == "early" {
+			early++
+		}
+	}
+	if early < 4 || early > 6 {
+		t.Errorf("of the next ten %d are of the key that waits longer", early)
+	}
+}
+
+func TestLineWaitingForAnything(t *testing.T) {
+	l := NewLine(LineConfig{})
+	a, b := join(l, "k"), join(l, "k")
+	c := join(l, "k", 1)
+	l.Pass(l.Next(t0))
+	if l.Next(t0) != c {
+		t.Error("one that waits for anything has looked; the next of them would find the same")
+	}
+	l.Leave(c, true, t0)
+	l.Wake(t0)
+	if got := serveAll(l); !slices.Equal(got, []*Place{a, b}) {
+		t.Error("both are served in a new round")
+	}
+}
+
 func TestLineManySets(t *testing.T) {
 	l := NewLine(LineConfig{})
 	for i := range 300 {

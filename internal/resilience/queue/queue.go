@@ -191,26 +191,17 @@ func (c Config) WaitUntil(deadline, now time.Time) time.Time {
 
 // Wait blocks until it is this waiter's turn to look, and returns nil; or until ctx ends, and returns its error. The
 // caller's hard limit (Config.WaitUntil) belongs in ctx. until is when the candidates may change by time alone (the
-// earliest Until of their rulings; zero = unknown): then the line looks again, in its order. The place is kept, also
-// over an error; calling Wait after a look means Pass.
+// earliest Until of their rulings; zero = unknown): then the line looks again, in its order. Calling Wait
+// after a look means Pass. After an error the waiter has to leave: it may hold the turn.
 func (w *Waiter) Wait(ctx context.Context, until time.Time) error {
 	w.pool.step(func(l *Line, now time.Time) {
-		if len(w.turn) == 0 { // else a turn came that was not used yet: nothing was passed
-			l.Pass(w.place)
-		}
+		w.pass(l)
 		l.Await(w.place, until, now)
 	})
 	select {
 	case <-w.turn:
 		return nil
 	case <-ctx.Done():
-		w.pool.step(func(l *Line, _ time.Time) {
-			select {
-			case <-w.turn:
-				l.Yield(w.place)
-			default:
-			}
-		})
 		return ctx.Err()
 	}
 }
@@ -218,14 +209,14 @@ func (w *Waiter) Wait(ctx context.Context, until time.Time) error {
 // Pass tells that the waiter looked and could not run: the next in line whose set may differ looks. The waiter itself
 // looks again after its next Wait.
 func (w *Waiter) Pass() {
-	w.pool.step(func(l *Line, _ time.Time) {
-		select {
-		case <-w.turn:
-			l.Yield(w.place)
-		default:
-			l.Pass(w.place)
-		}
-	})
+	w.pool.step(func(l *Line, _ time.Time) { w.pass(l) })
+}
+
+// pass keeps a turn that came and was not used yet: it is for the next Wait, and nothing is known to be refused.
+func (w *Waiter) pass(l *Line) {
+	if len(w.turn) == 0 {
+		l.Pass(w.place)
+	}
 }
 
 // Leave takes the waiter out of the line and lets the next look. It must always be called; it is idempotent, so defer

@@ -145,6 +145,28 @@ func TestPoolCancelledWaiterPassesItsTurn(t *testing.T) {
 	})
 }
 
+// The turn that comes with joining is used by the first Wait, and what nobody looked at is not taken for refused.
+func TestPoolFirstTurnIsNoPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{Line: LineConfig{Relook: time.Hour, LookLimit: time.Hour}}).Pool("p")
+		first, _ := p.Join(Entry{Key: "k", Set: []int{1}}, Config{}, time.Now())
+		second, _ := p.Join(Entry{Key: "k", Set: []int{1}}, Config{}, time.Now())
+		began := time.Now()
+		first.Pass()
+		if err := first.Wait(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		first.Leave(true)
+		if err := second.Wait(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		second.Leave(true)
+		if time.Since(began) != 0 {
+			t.Errorf("the second had to wait %v for a turn", time.Since(began))
+		}
+	})
+}
+
 func TestPoolWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{}).Pool("p")
