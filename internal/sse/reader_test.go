@@ -180,13 +180,13 @@ func TestP94EverySplit(t *testing.T) {
 			}
 		}
 	}
-	whole := ""
+	var whole strings.Builder
 	for _, tc := range streams {
-		whole += tc.in + "\n\n"
+		whole.WriteString(tc.in + "\n\n")
 	}
-	want := reference(whole)
+	want := reference(whole.String())
 	for size := 1; size < 64; size++ {
-		got, _, _ := drain(t, NewReader(&pieces{whole, func() int { return size }}, 0))
+		got, _, _ := drain(t, NewReader(&pieces{whole.String(), func() int { return size }}, 0))
 		if d := cmp.Diff(want, dispatched(got)); d != "" {
 			t.Fatalf("pieces of %d: %s", size, d)
 		}

@@ -37,9 +37,9 @@ func TestWalk(t *testing.T) {
 	if !c.Object() {
 		t.Fatal("no object")
 	}
-	seen := ""
+	var seen strings.Builder
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		seen += string(key) + " "
+		seen.WriteString(string(key) + " ")
 		switch string(key) {
 		case "n", "f", "q":
 			if n, ok := c.Int(); !ok || n != map[string]int{"n": 12, "f": 19, "q": 7}[string(key)] {
@@ -74,8 +74,8 @@ func TestWalk(t *testing.T) {
 			}
 		}
 	}
-	if !c.Done() || seen != "n s o f q t z big " {
-		t.Errorf("done %v, saw %s", c.Done(), seen)
+	if !c.Done() || seen.String() != "n s o f q t z big " {
+		t.Errorf("done %v, saw %s", c.Done(), seen.String())
 	}
 }
 
