@@ -68,7 +68,7 @@ func summary(b *strings.Builder, j *gateway.Journey) {
 	row("Client key", string(j.ClientKey))
 	row("Resolved", strings.Join(j.Path, " -> "))
 	if j.Strategy != "" {
-		pool := fmt.Sprintf("%d candidates, strategy %s", j.PoolSize, j.Strategy)
+		pool := count(j.PoolSize, "candidate") + ", strategy " + j.Strategy
 		if j.Combo != "" {
 			pool = "combo " + j.Combo + ", " + pool
 		}
@@ -85,10 +85,7 @@ func summary(b *strings.Builder, j *gateway.Journey) {
 }
 
 func result(j *gateway.Journey) string {
-	tries := fmt.Sprintf("%d attempts", len(j.Attempts))
-	if len(j.Attempts) == 1 {
-		tries = "1 attempt"
-	}
+	tries := count(len(j.Attempts), "attempt")
 	took := ""
 	if !j.EndedAt.IsZero() {
 		took = fmt.Sprintf(" in %s, %s of it ours", short(j.EndedAt.Sub(j.At)), short(time.Duration(j.Overhead)*time.Microsecond))
@@ -106,6 +103,13 @@ func result(j *gateway.Journey) string {
 		by = " by " + where(j.Served, j.Connection)
 	}
 	return fmt.Sprintf("answered%s after %s%s", by, tries, took)
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 func where(t gateway.Target, c gateway.ConnectionID) string {
@@ -156,7 +160,11 @@ func lines(j *gateway.Journey, zone *time.Location) []line {
 		out = append(out, attemptLines(&j.Attempts[i])...)
 	}
 	if !j.Committed.IsZero() {
-		out = append(out, line{j.Committed, "committed", "", "first content to the client; what failed before was invisible to it"})
+		detail := "first content to the client"
+		if len(j.Attempts) > 1 {
+			detail += "; what failed before was invisible to it"
+		}
+		out = append(out, line{j.Committed, "committed", "", detail})
 	}
 	timed := out[head:]
 	sort.SliceStable(timed, func(a, b int) bool { return timed[a].at.Before(timed[b].at) })
@@ -221,7 +229,10 @@ func saw(j *gateway.Journey) string {
 		return "a connection that broke"
 	}
 	text := fmt.Sprintf("status %d", j.Status)
-	if j.Code != "" {
+	switch {
+	case j.Code != "" && !j.Committed.IsZero() && j.Status < 400:
+		text += ", then an error in the stream, " + j.Code
+	case j.Code != "":
 		text += ", " + j.Code
 	}
 	if j.Error != "" {

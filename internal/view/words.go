@@ -34,6 +34,7 @@ var phrases = map[gateway.Reason]string{
 	gateway.WaitForProbe:        "until the probe has an answer",
 	gateway.WaitForReturn:       "until a candidate comes back",
 	gateway.RetryBudget:         "until the retry budget allows another try",
+	gateway.UpstreamStatus:      "it answered with an error",
 	gateway.RateLimitHit:        "rate limited",
 	gateway.QuotaHit:            "quota used up",
 	gateway.CreditsGone:         "no credits left",
