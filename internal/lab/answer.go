@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bytes"
-	"hash/fnv"
 	"net/http"
 	"strings"
 	"time"
@@ -16,16 +15,9 @@ func (p *play) is(k fault.Kind) bool { return p.end != nil && p.end.Kind == k }
 
 // words are the tokens to send, and why they end.
 func (p *play) words() ([]string, wire.Finish) {
-	seed := p.s.cfg.Seed
-	if p.s.cfg.Diverges {
-		h := fnv.New64a()
-		h.Write([]byte(p.s.cfg.Name))
-		seed ^= h.Sum64()
-	}
-	n := p.s.cfg.Words()
+	seed, n := p.s.cfg.Voice(), p.s.cfg.Words()
 	if p.short != nil {
-		n = orInt(p.short.Tokens, 8)
-		seed ^= wire.ShortSeed
+		seed, n = seed^wire.ShortSeed, p.short.ShortTokens()
 	}
 	list := wire.After(wire.Words(p.call.Prompt, seed, n), p.call.Prefill)
 	if p.call.MaxTokens > 0 && p.call.MaxTokens < len(list) {
@@ -36,7 +28,7 @@ func (p *play) words() ([]string, wire.Finish) {
 
 // latency waits as long as the source takes to begin.
 func (p *play) latency() error {
-	return pause(p.r.Context(), p.s.cfg.Latency.At(fault.Chance(p.s.cfg.Seed, p.n, 1)))
+	return pause(p.r.Context(), p.s.cfg.Latency.At(fault.Chance(p.s.cfg.Luck(), p.n, 1)))
 }
 
 func (p *play) late() error {
@@ -55,7 +47,7 @@ func (p *play) gap(i int) error {
 	if p.short != nil {
 		return pause(p.r.Context(), 0)
 	}
-	d := p.s.cfg.Interval.At(fault.Chance(p.s.cfg.Seed, p.n, uint64(i)+2))
+	d := p.s.cfg.Interval.At(fault.Chance(p.s.cfg.Luck(), p.n, uint64(i)+2))
 	if p.crawl != nil && i >= p.crawl.Tokens {
 		d = p.crawl.Interval
 		if d == 0 {

@@ -238,10 +238,14 @@ func names(res client.Result, source string) bool {
 }
 
 func headerNames(h http.Header, source string) bool {
-	for k, vs := range h {
+	other := "primary"
+	if source == other {
+		other = "fallback"
+	}
+	for _, vs := range h {
 		for _, v := range vs {
 			// A list of everything that was tried names the source as well, but does not say that it served.
-			if strings.Contains(v, source) && !strings.Contains(v, "primary") && !strings.HasPrefix(k, "Access-Control") {
+			if strings.Contains(v, source) && !strings.Contains(v, other) {
 				return true
 			}
 		}

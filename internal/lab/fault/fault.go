@@ -130,6 +130,14 @@ func (f *Fault) Ends() bool { return roles[f.Kind] == ending }
 // Fatal reports whether a request that is hit can have no whole answer.
 func (f *Fault) Fatal() bool { return f.Ends() && !harmless[f.Kind] }
 
+// ShortTokens is the length of the answers of a Short fault.
+func (f *Fault) ShortTokens() int {
+	if f.Tokens > 0 {
+		return f.Tokens
+	}
+	return 8
+}
+
 // Active reports whether the window of the fault is open at a time since the source's start.
 func (f *Fault) Active(elapsed time.Duration) bool {
 	t := elapsed - f.After

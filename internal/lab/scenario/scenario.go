@@ -89,7 +89,7 @@ var Measures = []string{
 	"longest_outage_s", "unclean_errors", "gave_up",
 }
 
-var bySource = []string{"attempts", "attempts_share", "peak_in_flight"}
+var bySource = []string{"attempts", "attempts_share", "peak_in_flight", "longest_outage_s"}
 
 // Validate reports every problem, each beginning with the path of its field.
 func (s *Scenario) Validate() error {

@@ -3,10 +3,12 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"time"
 
 	"spillway/internal/lab/fault"
+	"spillway/internal/lab/wire"
 )
 
 // Source describes one fake upstream.
@@ -59,7 +61,37 @@ func (s Source) Script() *fault.Script {
 	if s.Success > 0 && s.Success < 1 {
 		list = append(list[:len(list):len(list)], fault.Fault{Kind: fault.Status, Prob: 1 - s.Success})
 	}
-	return fault.NewScript(s.Seed, list)
+	return fault.NewScript(s.Luck(), list)
+}
+
+// Luck is the seed of everything that is left to chance at this source. Sources that give equal answers still have
+// each its own luck.
+func (s Source) Luck() uint64 { return s.Seed ^ hash(s.Name) }
+
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// Voice is the seed of the source's answers.
+func (s Source) Voice() uint64 {
+	if s.Diverges {
+		return s.Luck()
+	}
+	return s.Seed
+}
+
+// Answers are the texts with which the source answers a prompt in whole: the usual one, and the short ones of its
+// script.
+func (s Source) Answers(prompt string) []string {
+	out := []string{wire.Text(prompt, s.Voice(), s.Words())}
+	for _, f := range s.Faults {
+		if f.Kind == fault.Short {
+			out = append(out, wire.Text(prompt, s.Voice()^wire.ShortSeed, f.ShortTokens()))
+		}
+	}
+	return out
 }
 
 // Validate reports every problem, each beginning with the name of its field.
