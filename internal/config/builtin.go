@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,17 +72,14 @@ func (s *Settings) validate(prefix string) []Problem {
 	return out
 }
 
-// placed is a problem at the place where path is written, or where any other value of its room is.
+// placed is a problem at the place where path is written; else where a value of its room that the message names is, else
+// where the last value of the room is.
 func (s *Settings) placed(prefix, room, path, msg string) Problem {
 	o, ok := s.origins[path]
 	if !ok {
-		for p, other := range s.origins {
-			if strings.HasPrefix(p, room+".") && (!ok || other.Pos.Line > o.Pos.Line) {
-				o, ok = other, true
-			}
-		}
+		o = s.nearby(room, msg)
 		if o.Path != "" && strings.HasPrefix(path, room+".") {
-			o.Path = strings.TrimSuffix(o.Path, o.Path[strings.LastIndexByte(o.Path, '.')+1:]) + path[len(room)+1:]
+			o.Path = o.Path[:strings.LastIndexByte(o.Path, '.')+1] + path[len(room)+1:]
 		}
 	}
 	if _, rest, cut := strings.Cut(msg, ": "); cut && path != room {
@@ -94,6 +93,24 @@ func (s *Settings) placed(prefix, room, path, msg string) Problem {
 		return Problem{File: o.Name, Path: path, Message: msg}
 	}
 	return Problem{Path: join(prefix, path), Message: msg}
+}
+
+// nearby is the origin of a written value of a room, the one that the message names if there is one.
+func (s *Settings) nearby(room, msg string) Origin {
+	var best Origin
+	named := false
+	for _, p := range slices.Sorted(maps.Keys(s.origins)) {
+		field, ok := strings.CutPrefix(p, room+".")
+		if !ok {
+			continue
+		}
+		o, mentions := s.origins[p], strings.Contains(msg, field)
+		later := o.Pos.Line > best.Pos.Line || o.Pos.Line == best.Pos.Line && o.Pos.Col > best.Pos.Col || best.Layer == ""
+		if mentions && !named || mentions == named && later {
+			best, named = o, mentions
+		}
+	}
+	return best
 }
 
 // Validate lists what is out of range.

@@ -55,3 +55,20 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// FuzzTree fuzzes the part that meets the YAML library: no panic, no endless loop, every node has a place.
+func FuzzTree(f *testing.F) {
+	f.Add("a: &x {b: [1, \"${E}\"]}\nc: *x\n<<: *x\n")
+	f.Add("a: |\n  x\n  y\n? b\n: !!str c\n--- \n")
+	f.Fuzz(func(t *testing.T, doc string) {
+		root, problems := parseTree("f", []byte(doc))
+		if root == nil {
+			if len(problems) == 0 {
+				t.Fatal("neither a tree nor a problem")
+			}
+			return
+		}
+		x := &expander{env: func(string) (string, bool) { return "v", true }, seen: map[*node]bool{}}
+		x.walk(root, "")
+	})
+}
