@@ -17,11 +17,6 @@ func Builtin() (rules []Rule, restate []Restatement) {
 	}}
 }
 
-func kind(k gateway.Kind) *gateway.Kind       { return &k }
-func scope(s gateway.Scope) *gateway.Scope    { return &s }
-func reason(r gateway.Reason) *gateway.Reason { return &r }
-func class(c gateway.Class) *gateway.Class    { return &c }
-
 func on(statuses ...int) []StatusRange {
 	out := make([]StatusRange, len(statuses))
 	for i, s := range statuses {
@@ -46,85 +41,85 @@ func vendorRules() []Rule {
 	return []Rule{
 		// AgentRouter: seeds 002 and 004, section on restatement.
 		{ID: "agentrouter-model-access-denied", Provider: "agentrouter*", Status: on(403), Text: "无权访问",
-			Kind: kind(gateway.ModelUnavailable), Cooldown: 6 * time.Hour},
+			Kind: new(gateway.ModelUnavailable), Cooldown: 6 * time.Hour},
 		{ID: "agentrouter-user-quota-exhausted", Provider: "agentrouter*", Status: on(429), Text: "额度不足",
-			Kind: kind(gateway.QuotaExhausted), Scope: scope(gateway.ScopeAccount)},
+			Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeAccount)},
 
 		// OpenCode: reference omniroute.md section 10.
 		{ID: "opencode-endpoint-unavailable", Provider: opencode, Status: on(400, 429), Text: "endpoint unavailable|endpoint is unavailable",
-			Kind: kind(gateway.ModelUnavailable), Cooldown: 5 * time.Minute},
+			Kind: new(gateway.ModelUnavailable), Cooldown: 5 * time.Minute},
 		{ID: "opencode-monthly-quota-resets-in", Provider: opencode, Status: on(429), Text: "monthly usage limit|monthly limit|weekly usage limit",
-			Kind: kind(gateway.QuotaExhausted), Scope: scope(gateway.ScopeAccount)},
+			Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeAccount)},
 		{ID: "opencode-quota-exhausted-headers", Provider: opencode, Status: on(429), Header: HeaderMatch{"X-Ratelimit-Remaining-Requests", `^\s*0\s*$`},
-			Kind: kind(gateway.QuotaExhausted), Scope: scope(gateway.ScopeAccount)},
+			Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeAccount)},
 		{ID: "opencode-quota-exhausted-body", Provider: opencode, Code: "organization_quota_exceeded|account_quota_exceeded|plan_limit_reached|*usagelimiterror",
-			Kind: kind(gateway.QuotaExhausted), Scope: scope(gateway.ScopeAccount)},
+			Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeAccount)},
 		{ID: "opencode-400-model-unavailable", Provider: opencode, Status: on(400), Text: "model is unavailable|model unavailable|model is not available",
-			Kind: kind(gateway.ModelUnavailable), Cooldown: time.Hour},
+			Kind: new(gateway.ModelUnavailable), Cooldown: time.Hour},
 
 		// Zhipu, GLM, Z.ai: numeric codes of their error page.
-		{ID: "zhipu-banned", Provider: zhipu, Code: "1112|1121", Kind: kind(gateway.Banned)},
-		{ID: "zhipu-arrears", Provider: zhipu, Code: "1113", Kind: kind(gateway.CreditsExhausted)},
-		{ID: "zhipu-key", Provider: zhipu, Code: "1000|1001|1002|1003|1004|1110|1111|1120", Kind: kind(gateway.AuthError)},
-		{ID: "zhipu-quota", Provider: zhipu, Code: "1304|1308|1309|1310|1316|1317", Kind: kind(gateway.QuotaExhausted)},
-		{ID: "zhipu-rate", Provider: zhipu, Code: "1302|1303|1305|1313", Kind: kind(gateway.RateLimited)},
-		{ID: "zhipu-model-busy", Provider: zhipu, Code: "1312", Kind: kind(gateway.RateLimited), Scope: scope(gateway.ScopeModel)},
-		{ID: "zhipu-model", Provider: zhipu, Code: "1211|1220|1311", Kind: kind(gateway.ModelUnavailable)},
-		{ID: "zhipu-context", Provider: zhipu, Code: "1261", Kind: kind(gateway.Alive), Reason: reason(gateway.ContextTooLong)},
-		{ID: "zhipu-content", Provider: zhipu, Code: "1301", Kind: kind(gateway.ContentRefused)},
-		{ID: "zhipu-caller", Provider: zhipu, Code: "1210|1212|1213|1214|1215", Kind: kind(gateway.Alive)},
-		{ID: "zhipu-service", Provider: zhipu, Code: "1230|1231|1234|1300", Kind: kind(gateway.ServiceError)},
+		{ID: "zhipu-banned", Provider: zhipu, Code: "1112|1121", Kind: new(gateway.Banned)},
+		{ID: "zhipu-arrears", Provider: zhipu, Code: "1113", Kind: new(gateway.CreditsExhausted)},
+		{ID: "zhipu-key", Provider: zhipu, Code: "1000|1001|1002|1003|1004|1110|1111|1120", Kind: new(gateway.AuthError)},
+		{ID: "zhipu-quota", Provider: zhipu, Code: "1304|1308|1309|1310|1316|1317", Kind: new(gateway.QuotaExhausted)},
+		{ID: "zhipu-rate", Provider: zhipu, Code: "1302|1303|1305|1313", Kind: new(gateway.RateLimited)},
+		{ID: "zhipu-model-busy", Provider: zhipu, Code: "1312", Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
+		{ID: "zhipu-model", Provider: zhipu, Code: "1211|1220|1311", Kind: new(gateway.ModelUnavailable)},
+		{ID: "zhipu-context", Provider: zhipu, Code: "1261", Kind: new(gateway.Alive), Reason: new(gateway.ContextTooLong)},
+		{ID: "zhipu-content", Provider: zhipu, Code: "1301", Kind: new(gateway.ContentRefused)},
+		{ID: "zhipu-caller", Provider: zhipu, Code: "1210|1212|1213|1214|1215", Kind: new(gateway.Alive)},
+		{ID: "zhipu-service", Provider: zhipu, Code: "1230|1231|1234|1300", Kind: new(gateway.ServiceError)},
 
 		// MiniMax: base_resp.status_code, usually inside a 200.
 		{ID: "minimax-per-model-quota", Provider: minimax, Header: HeaderMatch{"X-Model-Quota-Remaining", `=\s*0\b`},
-			Status: []StatusRange{{400, 499}}, Kind: kind(gateway.QuotaExhausted), Scope: scope(gateway.ScopeModel)},
-		{ID: "minimax-balance", Provider: minimax, Code: "1008", Kind: kind(gateway.CreditsExhausted)},
-		{ID: "minimax-key", Provider: minimax, Code: "1004|2049", Kind: kind(gateway.AuthError)},
-		{ID: "minimax-quota", Provider: minimax, Code: "2056", Kind: kind(gateway.QuotaExhausted)},
-		{ID: "minimax-rate", Provider: minimax, Code: "1002|1039|1041|2045", Kind: kind(gateway.RateLimited)},
-		{ID: "minimax-model", Provider: minimax, Code: "2061", Kind: kind(gateway.ModelUnavailable)},
-		{ID: "minimax-content", Provider: minimax, Code: "1026|1027", Kind: kind(gateway.ContentRefused)},
-		{ID: "minimax-caller", Provider: minimax, Code: "2013", Kind: kind(gateway.Alive)},
-		{ID: "minimax-service", Provider: minimax, Code: "1000|1001|1013|1024|1033", Kind: kind(gateway.ServiceError)},
+			Status: []StatusRange{{400, 499}}, Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeModel)},
+		{ID: "minimax-balance", Provider: minimax, Code: "1008", Kind: new(gateway.CreditsExhausted)},
+		{ID: "minimax-key", Provider: minimax, Code: "1004|2049", Kind: new(gateway.AuthError)},
+		{ID: "minimax-quota", Provider: minimax, Code: "2056", Kind: new(gateway.QuotaExhausted)},
+		{ID: "minimax-rate", Provider: minimax, Code: "1002|1039|1041|2045", Kind: new(gateway.RateLimited)},
+		{ID: "minimax-model", Provider: minimax, Code: "2061", Kind: new(gateway.ModelUnavailable)},
+		{ID: "minimax-content", Provider: minimax, Code: "1026|1027", Kind: new(gateway.ContentRefused)},
+		{ID: "minimax-caller", Provider: minimax, Code: "2013", Kind: new(gateway.Alive)},
+		{ID: "minimax-service", Provider: minimax, Code: "1000|1001|1013|1024|1033", Kind: new(gateway.ServiceError)},
 
 		// DashScope says "insufficient quota" for a rate as well; only its billing codes mean money.
 		{ID: "dashscope-rate", Provider: dashscope, Status: on(200, 429), Code: "insufficient_quota|throttling*|limitrequests|limit_*",
-			Kind: kind(gateway.RateLimited)},
-		{ID: "dashscope-free-tier", Provider: dashscope, Code: "allocationquota.freetieronly", Kind: kind(gateway.QuotaExhausted), Scope: scope(gateway.ScopeModel)},
-		{ID: "dashscope-arrears", Provider: dashscope, Code: "arrearage|prepaidbilloverdue|postpaidbilloverdue", Kind: kind(gateway.CreditsExhausted)},
+			Kind: new(gateway.RateLimited)},
+		{ID: "dashscope-free-tier", Provider: dashscope, Code: "allocationquota.freetieronly", Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeModel)},
+		{ID: "dashscope-arrears", Provider: dashscope, Code: "arrearage|prepaidbilloverdue|postpaidbilloverdue", Kind: new(gateway.CreditsExhausted)},
 		{ID: "dashscope-model", Provider: dashscope, Code: "modelnotfound|model_not_found|model.accessdenied|accessdenied.unpurchased|commoditynotpurchased|model_not_supported",
-			Kind: kind(gateway.ModelUnavailable)},
+			Kind: new(gateway.ModelUnavailable)},
 
-		{ID: "gemini-quota", Provider: google, Status: on(200, 403, 429), Code: "quota_exhausted", Kind: kind(gateway.QuotaExhausted)},
-		{ID: "gemini-model-capacity", Provider: google, Code: "model_capacity_exhausted", Kind: kind(gateway.RateLimited), Scope: scope(gateway.ScopeModel)},
+		{ID: "gemini-quota", Provider: google, Status: on(200, 403, 429), Code: "quota_exhausted", Kind: new(gateway.QuotaExhausted)},
+		{ID: "gemini-model-capacity", Provider: google, Code: "model_capacity_exhausted", Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 		{ID: "gemini-location", Provider: google, Status: on(400, 403), Text: "location is not supported",
-			Kind: kind(gateway.AuthError), Cooldown: time.Hour},
+			Kind: new(gateway.AuthError), Cooldown: time.Hour},
 
 		// Claude subscriptions name the wall in headers.
 		{ID: "anthropic-usage-wall", Provider: "anthropic*|claude*", Status: on(429), Header: HeaderMatch{"Anthropic-Ratelimit-Unified-Status", "^rejected$"},
-			HintMin: 15 * time.Minute, Kind: kind(gateway.QuotaExhausted)},
+			HintMin: 15 * time.Minute, Kind: new(gateway.QuotaExhausted)},
 		{ID: "anthropic-spend-limit", Provider: "anthropic*|claude*", Status: on(400, 403, 429), Text: "you have reached your specified api usage limits|reached your specified workspace api usage limits",
-			Kind: kind(gateway.QuotaExhausted)},
+			Kind: new(gateway.QuotaExhausted)},
 
-		{ID: "openrouter-credit-exhausted-402", Provider: "openrouter*", Status: on(402), Kind: kind(gateway.QuotaExhausted), Cooldown: 2 * time.Minute},
-		{ID: "openrouter-free-per-day", Provider: "openrouter*", Status: on(200, 429), Text: "free-models-per-day", Kind: kind(gateway.QuotaExhausted)},
+		{ID: "openrouter-credit-exhausted-402", Provider: "openrouter*", Status: on(402), Kind: new(gateway.QuotaExhausted), Cooldown: 2 * time.Minute},
+		{ID: "openrouter-free-per-day", Provider: "openrouter*", Status: on(200, 429), Text: "free-models-per-day", Kind: new(gateway.QuotaExhausted)},
 		{ID: "openrouter-upstream-rate", Provider: "openrouter*", Status: on(200, 429), Text: "rate-limited upstream|rate limited upstream",
-			Kind: kind(gateway.RateLimited), Scope: scope(gateway.ScopeModel)},
+			Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 		{ID: "openrouter-moderation", Provider: "openrouter*", Status: on(200, 403), Text: "requires moderation|flagged for|was flagged",
-			Kind: kind(gateway.ContentRefused)},
+			Kind: new(gateway.ContentRefused)},
 
 		// A 402 of DeepSeek always means an empty balance.
-		{ID: "deepseek-balance", Provider: "deepseek*", Status: on(402), Kind: kind(gateway.CreditsExhausted)},
-		{ID: "moonshot-overloaded", Provider: "moonshot*|kimi*", ErrorType: "engine_overloaded_error", Kind: kind(gateway.ServiceError)},
-		{ID: "moonshot-balance", Provider: "moonshot*|kimi*", ErrorType: "exceeded_current_quota_error", Kind: kind(gateway.CreditsExhausted)},
-		{ID: "moonshot-rate", Provider: "moonshot*|kimi*", ErrorType: "rate_limit_reached_error", Kind: kind(gateway.RateLimited)},
-		{ID: "moonshot-key", Provider: "moonshot*|kimi*", ErrorType: "invalid_authentication_error|incorrect_api_key_error", Kind: kind(gateway.AuthError)},
-		{ID: "groq-flex-capacity", Provider: "groq*", Status: on(498), Kind: kind(gateway.RateLimited), Scope: scope(gateway.ScopeModel)},
-		{ID: "cloudflare-ai-daily-neuron-allocation", Provider: "cloudflare*", Text: "daily free allocation", Kind: kind(gateway.QuotaExhausted)},
-		{ID: "cloudflare-ai-capacity", Provider: "cloudflare*", Code: "3040", Kind: kind(gateway.RateLimited), Scope: scope(gateway.ScopeModel)},
+		{ID: "deepseek-balance", Provider: "deepseek*", Status: on(402), Kind: new(gateway.CreditsExhausted)},
+		{ID: "moonshot-overloaded", Provider: "moonshot*|kimi*", ErrorType: "engine_overloaded_error", Kind: new(gateway.ServiceError)},
+		{ID: "moonshot-balance", Provider: "moonshot*|kimi*", ErrorType: "exceeded_current_quota_error", Kind: new(gateway.CreditsExhausted)},
+		{ID: "moonshot-rate", Provider: "moonshot*|kimi*", ErrorType: "rate_limit_reached_error", Kind: new(gateway.RateLimited)},
+		{ID: "moonshot-key", Provider: "moonshot*|kimi*", ErrorType: "invalid_authentication_error|incorrect_api_key_error", Kind: new(gateway.AuthError)},
+		{ID: "groq-flex-capacity", Provider: "groq*", Status: on(498), Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
+		{ID: "cloudflare-ai-daily-neuron-allocation", Provider: "cloudflare*", Text: "daily free allocation", Kind: new(gateway.QuotaExhausted)},
+		{ID: "cloudflare-ai-capacity", Provider: "cloudflare*", Code: "3040", Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 		{ID: "github-models-per-day", Provider: "github*|models", Status: on(429), Text: "per 86400s|bymodelbyday|userbyday",
-			Kind: kind(gateway.QuotaExhausted), Scope: scope(gateway.ScopeModel)},
+			Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeModel)},
 		{ID: "mistral-tier-capacity", Provider: "mistral*", Status: on(429), Code: "3505|service_tier_capacity_exceeded",
-			Kind: kind(gateway.RateLimited), Scope: scope(gateway.ScopeModel)},
+			Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 	}
 }

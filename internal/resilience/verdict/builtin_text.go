@@ -12,33 +12,33 @@ import (
 func textRules() []Rule {
 	return []Rule{
 		{ID: "text-context", Status: []StatusRange{{200, 200}, {400, 400}, {413, 413}, {422, 422}}, Text: contextWords,
-			Kind: kind(gateway.Alive), Reason: reason(gateway.ContextTooLong)},
+			Kind: new(gateway.Alive), Reason: new(gateway.ContextTooLong)},
 
 		{ID: "text-suspended-for-billing", Status: on(400, 402, 403, 429), TextNone: "rate limit",
 			Text: `suspended[^\n]{0,60}(?:insufficient balance|spending limit|billing|invoice|payment|overdue)|(?:spending limit|billing|invoice|payment|overdue)[^\n]{0,60}suspended`,
-			Kind: kind(gateway.CreditsExhausted)},
-		{ID: "text-banned", Status: on(200, 400, 401, 403), Text: banWords, Kind: kind(gateway.Banned)},
-		{ID: "text-content", Status: on(200, 400, 403, 422, 451), Text: contentWords, Kind: kind(gateway.ContentRefused)},
-		{ID: "text-request-not-allowed", Status: on(403), Text: "request not allowed", Kind: kind(gateway.RequestRejected)},
-		{ID: "text-wrong-route", Status: on(403), Text: "not authorized for this route", Kind: kind(gateway.Alive)},
+			Kind: new(gateway.CreditsExhausted)},
+		{ID: "text-banned", Status: on(200, 400, 401, 403), Text: banWords, Kind: new(gateway.Banned)},
+		{ID: "text-content", Status: on(200, 400, 403, 422, 451), Text: contentWords, Kind: new(gateway.ContentRefused)},
+		{ID: "text-request-not-allowed", Status: on(403), Text: "request not allowed", Kind: new(gateway.RequestRejected)},
+		{ID: "text-wrong-route", Status: on(403), Text: "not authorized for this route", Kind: new(gateway.Alive)},
 
-		{ID: "text-model-access", Status: on(400, 401, 403, 404), Text: accessWords, TextNone: objectWords, Kind: kind(gateway.ModelUnavailable)},
-		{ID: "text-model-missing", Status: on(200, 400, 404, 410, 422), Text: missingWords, TextNone: objectWords, Kind: kind(gateway.ModelUnavailable)},
-		{ID: "status-not-found-names-model", Status: on(404, 410), NamesModel: true, TextNone: objectWords + "|" + pathWords + "|" + refusalWords, Kind: kind(gateway.ModelUnavailable)},
+		{ID: "text-model-access", Status: on(400, 401, 403, 404), Text: accessWords, TextNone: objectWords, Kind: new(gateway.ModelUnavailable)},
+		{ID: "text-model-missing", Status: on(200, 400, 404, 410, 422), Text: missingWords, TextNone: objectWords, Kind: new(gateway.ModelUnavailable)},
+		{ID: "status-not-found-names-model", Status: on(404, 410), NamesModel: true, TextNone: objectWords + "|" + pathWords + "|" + refusalWords, Kind: new(gateway.ModelUnavailable)},
 
 		{ID: "text-key", Status: on(400), Text: "api key not valid|invalid api key|incorrect api key|api key expired|invalid x-api-key|api key is invalid|invalid api-key",
-			Kind: kind(gateway.AuthError)},
-		{ID: "text-credits", Status: on(400, 403), Text: creditWords, Kind: kind(gateway.CreditsExhausted)},
+			Kind: new(gateway.AuthError)},
+		{ID: "text-credits", Status: on(400, 403), Text: creditWords, Kind: new(gateway.CreditsExhausted)},
 
 		// On a 429 quota wording is boilerplate; it is believed with a hint that is long enough to be a quota's, or from a
 		// subscription, whose quota is the only limit it has words for.
-		{ID: "text-quota-with-long-reset", Status: on(200, 403, 429), Text: quotaWords, HintMin: time.Hour, Kind: kind(gateway.QuotaExhausted)},
-		{ID: "text-quota-of-subscription", Status: on(403, 429), Class: class(gateway.OAuth), Text: windowWords, TextNone: "per minute|per-minute|per second",
-			Kind: kind(gateway.QuotaExhausted)},
+		{ID: "text-quota-with-long-reset", Status: on(200, 403, 429), Text: quotaWords, HintMin: time.Hour, Kind: new(gateway.QuotaExhausted)},
+		{ID: "text-quota-of-subscription", Status: on(403, 429), Class: new(gateway.OAuth), Text: windowWords, TextNone: "per minute|per-minute|per second",
+			Kind: new(gateway.QuotaExhausted)},
 		// Chinese providers name the spent thing itself (O12); a short wait beside it is a rate.
-		{ID: "text-quota-chinese-short", Status: on(200, 403, 429), Text: chineseQuota, HintMax: 10 * time.Minute, Kind: kind(gateway.RateLimited)},
-		{ID: "text-quota-chinese", Status: on(200, 403, 429), Text: chineseQuota, Kind: kind(gateway.QuotaExhausted)},
-		{ID: "text-credits-chinese", Status: on(200, 402, 403, 429), Text: "余额不足|账户已欠费|已欠费|余额已用完", Kind: kind(gateway.CreditsExhausted)},
+		{ID: "text-quota-chinese-short", Status: on(200, 403, 429), Text: chineseQuota, HintMax: 10 * time.Minute, Kind: new(gateway.RateLimited)},
+		{ID: "text-quota-chinese", Status: on(200, 403, 429), Text: chineseQuota, Kind: new(gateway.QuotaExhausted)},
+		{ID: "text-credits-chinese", Status: on(200, 402, 403, 429), Text: "余额不足|账户已欠费|已欠费|余额已用完", Kind: new(gateway.CreditsExhausted)},
 	}
 }
 
@@ -47,9 +47,9 @@ func retiredRules() []Rule {
 	return []Rule{
 		{ID: "text-model-retired", Status: on(200, 400, 403, 404, 410), NamesModel: true, TextNone: pathWords,
 			Text: `\{model\}\W{0,3}(?:has been|have been|is|was|are)?\s?(?:being )?(?:deprecated|retired|discontinued|decommissioned|sunset|no longer (?:available|supported|offered|served)|shut ?down)`,
-			Kind: kind(gateway.ModelUnavailable), Retired: true},
+			Kind: new(gateway.ModelUnavailable), Retired: true},
 		{ID: "text-this-model-retired", Status: on(200, 400, 403, 404, 410), Text: retiredWords,
-			Kind: kind(gateway.ModelUnavailable), Retired: true},
+			Kind: new(gateway.ModelUnavailable), Retired: true},
 	}
 }
 

@@ -199,13 +199,17 @@ var (
 	chineseWhen  = regexp.MustCompile(when + ` ?(?:后|之后)?(?:重置|恢复|刷新|解除|重试|再试)`)
 )
 
+// cueHints are words of which a sentence must hold one before the expressions are tried.
+var cueHints = []string{"try", "reset", "re-set", "available", "wait", "refresh", "renew", "come back", "replenish", "until",
+	"access", "limit reached|", "后", "重置", "恢复", "刷新", "解除", "重试", "再试"}
+
 // chinaTime is what an instant without a zone means in a Chinese sentence.
 var chinaTime = time.FixedZone("UTC+8", 8*3600)
 
 // hint reads a sentence. It needs a cue word next to the time ("5 hour limit" is no wait), and the words must be the
 // provider's own.
 func (p *prose) hint(now time.Time) (time.Duration, bool) {
-	if !strings.ContainsAny(p.text, "0123456789") {
+	if !strings.ContainsAny(p.text, "0123456789") || !holdsAny(p.text, cueHints) {
 		return 0, false
 	}
 	for _, read := range []struct {

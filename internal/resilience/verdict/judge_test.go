@@ -159,6 +159,14 @@ func BenchmarkJudgeSuccess(b *testing.B) {
 	}
 }
 
+func BenchmarkJudgeCallerFault(b *testing.B) {
+	e := httpError(400, `{"error":{"message":"We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly.)","type":"invalid_request_error","param":null,"code":null}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		builtinRules.Judge(e)
+	}
+}
+
 func BenchmarkJudgeRateLimit(b *testing.B) {
 	request := make([]byte, 200<<10)
 	for i := range request {

@@ -3,6 +3,7 @@ package verdict
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 
 	"spillway/internal/gateway"
@@ -168,19 +169,14 @@ func (r *Rules) holds(rule *compiled, c *reading) bool {
 	if rule.Header.Name != "" && !c.hasHeader(rule) {
 		return false
 	}
-	if rule.text.set() && !rule.text.proves(c.prose) {
+	if rule.text.set() && (rule.builtin && c.wire.html || !rule.text.proves(c.prose)) { // a page is an edge's or a host's, not the provider's word
 		return false
 	}
 	return !rule.none.set() || !rule.none.occurs(c.prose.text)
 }
 
 func (c *reading) hasCode(g globs) bool {
-	for _, code := range c.wire.codes {
-		if g.match(code) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.wire.codes, g.match)
 }
 
 func (c *reading) hasHeader(rule *compiled) bool {

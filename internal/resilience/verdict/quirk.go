@@ -71,31 +71,33 @@ const (
 
 // refusals are sentences of providers, compared with the text that they wrote. Every pattern holds the verb as well as
 // the feature's name: the name alone stands in most requests.
+// hints are words of which the text must hold one before the slower expression is tried.
 var refusals = []struct {
 	feature string
+	hints   []string
 	re      *regexp.Regexp
 }{
-	{"tools", refusal(notSupport+`(?:tools?\b|tool[-_ ](?:use|calls?|calling|choice)|functions?\b|function[-_ ]calls?(?:ing)?)`,
+	{"tools", []string{"tool", "function"}, refusal(notSupport+`(?:tools?\b|tool[-_ ](?:use|calls?|calling|choice)|functions?\b|function[-_ ]calls?(?:ing)?)`,
 		`(?:\btools?|tool[-_ ](?:use|calls?|calling|choice)|function[-_ ]call(?:s|ing)?)`+isRefused,
 		`endpoints found that support tool use`, `tool choice requires --enable-auto-tool-choice`)},
-	{"vision", refusal(notSupport+`(?:image[-_ ]?(?:s|urls?|inputs?|content)?\b|vision\b|multi-?modal)`,
+	{"vision", []string{"image", "vision", "modal", "vlm"}, refusal(notSupport+`(?:image[-_ ]?(?:s|urls?|inputs?|content)?\b|vision\b|multi-?modal)`,
 		`(?:\bimages?|image_url|image (?:input|content)s?|vision)`+isRefused, `endpoints found that support image input`,
 		`is not a (?:vision|multi-?modal|vlm) model`, "unknown variant `image_url`")},
-	{"audio", refusal(notSupport+`audio`, `audio(?: input| content)?`+isRefused, `endpoints found that support (?:input )?audio`)},
-	{"response_format", refusal(notSupport+`(?:response[-_ ]format|structured[-_ ]outputs?|json[-_ ]?(?:mode|schema|object)?\b)`,
+	{"audio", []string{"audio"}, refusal(notSupport+`audio`, `audio(?: input| content)?`+isRefused, `endpoints found that support (?:input )?audio`)},
+	{"response_format", []string{"response", "structured", "json"}, refusal(notSupport+`(?:response[-_ ]format|structured[-_ ]outputs?|json[-_ ]?(?:mode|schema|object)?\b)`,
 		`(?:response[-_ ]format|structured[-_ ]outputs?|json[-_ ](?:mode|schema|object))["'`+"`"+`]?(?: of type \S+| '\S+')?`+isRefused)},
-	{"prefill", refusal(notSupport+`(?:assistant )?(?:message |response )?prefill`, `prefill(?:ing|ed)?(?: assistant messages?| of assistant messages?)?`+isRefused,
+	{"prefill", []string{"prefill", "user message", "last message", "final message"}, refusal(notSupport+`(?:assistant )?(?:message |response )?prefill`, `prefill(?:ing|ed)?(?: assistant messages?| of assistant messages?)?`+isRefused,
 		`conversation must end with a user message`, `(?:last|final) message (?:must be|must have|should be|should have|cannot be|can't be)[^\n]{0,24}(?:user|assistant)`,
 		`prefill(?:ing)?[^\n]{0,24} (?:incompatible|not compatible)`)},
-	{"stream_options", refusal(`stream_options[^\n]{0,40}(?:not (?:supported|allowed|permitted)|unsupported|unrecognized|unknown|only (?:be )?(?:allowed|defined|set))`,
+	{"stream_options", []string{"stream_options"}, refusal(`stream_options[^\n]{0,40}(?:not (?:supported|allowed|permitted)|unsupported|unrecognized|unknown|only (?:be )?(?:allowed|defined|set))`,
 		`(?:unsupported|unknown|unrecognized|unexpected|invalid)[^\n]{0,24}stream_options`)},
-	{"reasoning", refusal(notSupport+`(?:extended )?(?:thinking|reasoning)`, `(?:thinking|reasoning(?:[-_ ]effort|\.effort)?)`+isRefused)},
-	{"parallel_tool_calls", refusal(notSupport+`parallel[-_ ]tool`, `parallel[-_ ]tool[-_ ]calls?`+isRefused)},
-	{"system", refusal(notSupport+`(?:system|developer)[-_ ](?:messages?|roles?|instructions?|prompts?)`,
+	{"reasoning", []string{"thinking", "reasoning"}, refusal(notSupport+`(?:extended )?(?:thinking|reasoning)`, `(?:thinking|reasoning(?:[-_ ]effort|\.effort)?)`+isRefused)},
+	{"parallel_tool_calls", []string{"parallel"}, refusal(notSupport+`parallel[-_ ]tool`, `parallel[-_ ]tool[-_ ]calls?`+isRefused)},
+	{"system", []string{"system", "developer"}, refusal(notSupport+`(?:system|developer)[-_ ](?:messages?|roles?|instructions?|prompts?)`,
 		`(?:system|developer)(?: (?:message|role|instruction|prompt)s?)?`+isRefused)},
-	{"max_tokens", refusal(`use ["'` + "`" + `]?max_completion_tokens["'` + "`" + `]? instead`)},
-	{"stream", refusal(notSupport+`stream(?:ing)?\b`, `\bstream(?:ing)?`+isRefused)},
-	{"cache_control", refusal(notSupport+`(?:cache_control|prompt caching)`, `cache_control[^\n]{0,24}(?:extra inputs|not (?:supported|permitted))`)},
+	{"max_tokens", []string{"max_completion_tokens"}, refusal(`use ["'` + "`" + `]?max_completion_tokens["'` + "`" + `]? instead`)},
+	{"stream", []string{"stream"}, refusal(notSupport+`stream(?:ing)?\b`, `\bstream(?:ing)?`+isRefused)},
+	{"cache_control", []string{"cach"}, refusal(notSupport+`(?:cache_control|prompt caching)`, `cache_control[^\n]{0,24}(?:extra inputs|not (?:supported|permitted))`)},
 }
 
 // named finds the parameter in a sentence of the stock form "unsupported parameter: 'x'" or "x: extra inputs are not
@@ -105,19 +107,36 @@ var named = refusal(`(?:unsupported|unknown|unrecognized|unexpected|invalid)(?: 
 	`(?:parameter|argument|field):? ["'`+"`"+`]?([a-z_]+)["'`+"`"+`]? is not (?:supported|allowed|permitted)`,
 	`["'`+"`"+`]([a-z_]+)["'`+"`"+`] (?:is not supported|is unsupported|does not support)`)
 
+var namedHints = []string{"unsupported", "unknown", "unrecognized", "unexpected", "invalid", "not permitted", "is not ", "does not"}
+
+func holdsAny(text string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
 func refusal(alternatives ...string) *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(alternatives, "|"))
 }
 
 func (c *reading) refusedText() string {
 	p := c.prose
-	if len(p.text) < 8 {
+	if len(p.text) < 8 || c.wire.html {
 		return ""
 	}
 	for _, r := range refusals {
+		if !holdsAny(p.text, r.hints) {
+			continue
+		}
 		if m := r.re.FindString(p.text); m != "" && !p.inRequest(m) {
 			return r.feature
 		}
+	}
+	if !holdsAny(p.text, namedHints) {
+		return ""
 	}
 	if m := named.FindStringSubmatch(p.text); m != nil && !p.inRequest(m[0]) {
 		for _, name := range m[1:] {

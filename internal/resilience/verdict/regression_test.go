@@ -165,7 +165,7 @@ func TestP102KeyInURLNeverShows(t *testing.T) {
 }
 
 func TestP116OperatorMakesAFourHundredRetryable(t *testing.T) {
-	r := mustCompile(t, []Rule{{ID: "overload-as-422", Provider: "p", Status: []StatusRange{{400, 400}, {403, 403}, {422, 422}}, Text: "overload", Kind: kind(gateway.ServiceError), Scope: scope(gateway.ScopeProvider)}})
+	r := mustCompile(t, []Rule{{ID: "overload-as-422", Provider: "p", Status: []StatusRange{{400, 400}, {403, 403}, {422, 422}}, Text: "overload", Kind: new(gateway.ServiceError), Scope: new(gateway.ScopeProvider)}})
 	for _, status := range []int{400, 403, 422} {
 		if o := r.Judge(httpError(status, `{"error":{"message":"system overload"}}`)); o.Kind != gateway.ServiceError || o.Status != status {
 			t.Errorf("%d: %+v", status, o)
@@ -230,6 +230,16 @@ func TestO24RetiredModel(t *testing.T) {
 	for _, body := range []string{`{"error":{"message":"models/m1 is no longer available to new users.","status":"NOT_FOUND"}}`, `{"error":{"message":"The model m1 has been deprecated","code":"model_not_found"}}`} {
 		if o := expect(t, httpError(404, body), gateway.ModelUnavailable, gateway.ScopeModel, 404); !o.Retired || o.Reason != gateway.ModelRetired {
 			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// A page comes from an edge or a hosting company; its words are not about the account at the provider.
+func TestPagesEndNoAccount(t *testing.T) {
+	for _, status := range []int{400, 401, 403, 404} {
+		o := builtinRules.Judge(httpError(status, "<html><title>Account has been suspended</title><p>your account has been suspended, out of credits, model not found</html>"))
+		if o.Kind != gateway.AuthError && o.Kind != gateway.Alive && o.Kind != gateway.ServiceError || o.Structured {
+			t.Errorf("%d: %+v", status, o)
 		}
 	}
 }

@@ -117,7 +117,7 @@ default_retry_after: 7s
 }
 
 func TestCompileNamesRuleAndField(t *testing.T) {
-	alive := kind(gateway.Alive)
+	alive := new(gateway.Alive)
 	for _, c := range []struct {
 		want string
 		rule Rule
@@ -130,8 +130,8 @@ func TestCompileNamesRuleAndField(t *testing.T) {
 		{`rules[0]: status: a rule needs at least one condition`, Rule{Kind: alive}},
 		{`rules[0]: status: 700-800 is outside`, Rule{Status: []StatusRange{{700, 800}}, Kind: alive}},
 		{`rules[0]: kind: a rule needs at least one effect`, Rule{Status: on(400)}},
-		{`rules[0]: kind: a rule cannot make an error success`, Rule{Status: on(400), Kind: kind(gateway.Success)}},
-		{`rules[0]: quirk: goes with kind alive`, Rule{Status: on(400), Kind: kind(gateway.Banned), Quirk: "tools"}},
+		{`rules[0]: kind: a rule cannot make an error success`, Rule{Status: on(400), Kind: new(gateway.Success)}},
+		{`rules[0]: quirk: goes with kind alive`, Rule{Status: on(400), Kind: new(gateway.Banned), Quirk: "tools"}},
 		{`rules[0]: retired: goes with kind model_unavailable`, Rule{Status: on(400), Kind: alive, Retired: true}},
 		{`rules[0]: kind: quirk needs kind alive`, Rule{Status: on(400), Quirk: "tools"}},
 		{`rules[0]: cooldown: must be between 0s and 24h`, Rule{Status: on(400), Cooldown: 25 * time.Hour}},
@@ -163,9 +163,9 @@ func TestOperatorRulesComeFirst(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	rules := []Rule{
-		{ID: "late", Priority: 9, Status: on(429), Kind: kind(gateway.RateLimited)},
-		{ID: "early", Priority: 1, Code: "insufficient_quota", Kind: kind(gateway.QuotaExhausted), Cooldown: time.Minute},
-		{ID: "off", Priority: 0, Enabled: new(bool), Status: on(429), Kind: kind(gateway.Banned)},
+		{ID: "late", Priority: 9, Status: on(429), Kind: new(gateway.RateLimited)},
+		{ID: "early", Priority: 1, Code: "insufficient_quota", Kind: new(gateway.QuotaExhausted), Cooldown: time.Minute},
+		{ID: "off", Priority: 0, Enabled: new(bool), Status: on(429), Kind: new(gateway.Banned)},
 	}
 	if o := mustCompile(t, rules).Judge(e); o.Rule != "early" || o.Kind != gateway.QuotaExhausted || o.RetryAfter != time.Minute {
 		t.Errorf("%+v", o)
@@ -180,15 +180,15 @@ func TestOperatorRulesComeFirst(t *testing.T) {
 	if o := mustCompile(t, []Rule{{ID: "code-credits", Enabled: new(bool)}}).Judge(e); o.Kind != gateway.RateLimited {
 		t.Errorf("switched off: %+v", o)
 	}
-	if o := mustCompile(t, []Rule{{ID: "code-credits", Code: "insufficient_quota", Kind: kind(gateway.Alive)}}).Judge(e); o.Kind != gateway.Alive {
+	if o := mustCompile(t, []Rule{{ID: "code-credits", Code: "insufficient_quota", Kind: new(gateway.Alive)}}).Judge(e); o.Kind != gateway.Alive {
 		t.Errorf("replaced: %+v", o)
 	}
 }
 
 func TestLocalRules(t *testing.T) {
 	r := mustCompile(t, []Rule{
-		{ID: "global", Status: on(418), Kind: kind(gateway.ServiceError)},
-		{ID: "own", Provider: "p", Status: on(419), Kind: kind(gateway.ServiceError)},
+		{ID: "global", Status: on(418), Kind: new(gateway.ServiceError)},
+		{ID: "own", Provider: "p", Status: on(419), Kind: new(gateway.ServiceError)},
 	})
 	local := r.Local("p")
 	for _, c := range []struct {
@@ -209,7 +209,7 @@ func TestLocalRules(t *testing.T) {
 
 // Rules see 400 as well as errors inside a 200, for every provider.
 func TestRulesSeeEverything(t *testing.T) {
-	r := mustCompile(t, []Rule{{ID: "in-stream", Status: on(200), Text: "worker pool", Kind: kind(gateway.RateLimited)}, {ID: "bad", Status: on(400), Text: "worker pool", Kind: kind(gateway.ServiceError)}})
+	r := mustCompile(t, []Rule{{ID: "in-stream", Status: on(200), Text: "worker pool", Kind: new(gateway.RateLimited)}, {ID: "bad", Status: on(400), Text: "worker pool", Kind: new(gateway.ServiceError)}})
 	e := httpError(200, overload)
 	e.InStream = true
 	if o := r.Judge(e); o.Rule != "in-stream" || o.Status != 429 {
