@@ -447,6 +447,26 @@ func TestSuccessClearsNothingNewer(t *testing.T) {
 	}
 }
 
+// A canary's success is older than a hint that came while it ran.
+func TestSuccessDoesNotLiftALaterHint(t *testing.T) {
+	g := newRig(t)
+	h := g.bind(connection("a", "A"))
+	herd := g.allow(h)
+	herdOutcome := g.stamp(hinted(limited, time.Minute), 10*time.Second)
+	g.try(h, limited)
+	g.back(h)
+	canary := g.allow(h)
+	canaryOutcome := g.stamp(success, 2*time.Second)
+	g.now = herdOutcome.EndedAt
+	herd.Record(herdOutcome, g.now)
+	until := g.want(h, resilience.Forbidden, gateway.ConnectionCooldown).Until
+	g.wait(time.Second)
+	canary.Record(canaryOutcome, g.now)
+	if r := g.want(h, resilience.Forbidden, gateway.ConnectionCooldown); !r.Until.Equal(until) {
+		t.Fatalf("until %s, want %s", r.Until, until)
+	}
+}
+
 func TestRecordCountsOnce(t *testing.T) {
 	g := newRig(t)
 	h := g.bind(connection("a", "A"))

@@ -70,6 +70,8 @@ func TestRestoreSurvivesAClockThatWasSetBack(t *testing.T) {
 func TestRestoreAfterFirstOutcomesMerges(t *testing.T) {
 	g := newRig(t)
 	h := g.bind(connection("a", "A"))
+	g.try(h, hinted(limited, 10*time.Second))
+	g.back(h)
 	g.try(h, hinted(spent, 10*time.Hour))
 	old := g.saved["account:lab/A"]
 	g.room = g.open()
@@ -78,6 +80,9 @@ func TestRestoreAfterFirstOutcomesMerges(t *testing.T) {
 	g.room.Restore([]resilience.Record{old}, g.now)
 	if got := h.Peek(ask(), g.now).Until.Sub(t0); got < 9*time.Hour {
 		t.Fatalf("the shorter cooldown won: %s", got)
+	}
+	if s := h.account.load(); s.Level != 2 || s.Cause != gateway.QuotaExhausted {
+		t.Fatalf("level %d because of %s, want 2 because of quota_exhausted", s.Level, s.Cause)
 	}
 }
 

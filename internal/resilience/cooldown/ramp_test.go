@@ -212,8 +212,8 @@ func TestInferredRate(t *testing.T) {
 	g.wait(20 * time.Minute)
 	before := h.LearnedRPM(g.now)
 	g.try(h, limited)
-	if got := h.LearnedRPM(g.now); got >= before {
-		t.Fatalf("a 429 left the rate at %.2f, was %.2f", got, before)
+	if got := h.LearnedRPM(g.now); got < before/1.1001 || got > before/1.0999 {
+		t.Fatalf("a 429 left the rate at %.2f, was %.2f: want one step less", got, before)
 	}
 	if got := h.LearnedRPM(g.now.Add(5*time.Minute + time.Second)); got >= before*1.0001 {
 		t.Fatalf("growth did not start over: %.2f", got)

@@ -34,6 +34,7 @@ func TestTerminalNeedsTwoObservations(t *testing.T) {
 		{"two bans", []seen{{0, "r1", "k", ban}, {10 * s, "r2", "k", ban}}, "banned"},
 		{"two bans of one request", []seen{{0, "r1", "k", ban}, {10 * s, "r1", "k", ban}}, "active"},
 		{"too close", []seen{{0, "r1", "k", ban}, {9 * s, "r2", "k", ban}}, "active"},
+		{"far apart is only the same request", []seen{{0, "r1", "k", ban}, {5 * s, "r2", "k", ban}, {7 * s, "r1", "k", ban}}, "active"},
 		{"a success between", []seen{{0, "r1", "k", ban}, {10 * s, "r2", "k", success}, {10 * s, "r3", "k", ban}}, "active"},
 		{"words alone", []seen{{0, "r1", "k", text}, {20 * s, "r2", "k", text}, {20 * s, "r3", "k", text}}, "active"},
 		{"a structured code", []seen{{0, "r1", "k", coded}, {20 * s, "r2", "k", coded}}, "banned"},
@@ -48,6 +49,7 @@ func TestTerminalNeedsTwoObservations(t *testing.T) {
 		{"401 and three retries", []seen{{0, "r1", "k", refused}, {60 * s, "r2", "k", refused}, {60 * s, "r3", "k", refused}, {60 * s, "r4", "k", refused}}, "expired"},
 		{"two rejections", []seen{{0, "r1", "k", rejected}, {60 * s, "r2", "k", rejected}}, "active"},
 		{"one request rejected thrice", []seen{{0, "r1", "k", rejected}, {60 * s, "r1", "k", rejected}, {60 * s, "r1", "k", rejected}}, "active"},
+		{"two requests rejected thrice", []seen{{0, "r1", "k", rejected}, {60 * s, "r1", "k", rejected}, {60 * s, "r2", "k", rejected}}, "active"},
 		{"three rejections", []seen{{0, "r1", "k", rejected}, {60 * s, "r2", "k", rejected}, {60 * s, "r3", "k", rejected}}, "banned"},
 		{"a success among rejections", []seen{{0, "r1", "k", rejected}, {60 * s, "r2", "k", rejected}, {60 * s, "r3", "k", success}, {60 * s, "r4", "k", rejected}}, "active"},
 	} {

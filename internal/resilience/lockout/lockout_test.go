@@ -271,6 +271,26 @@ func TestHerdAndTheLongerLock(t *testing.T) {
 	}
 }
 
+// A success is older than a hint that came while it ran.
+func TestSuccessDoesNotLiftALaterHint(t *testing.T) {
+	g := newRig(t)
+	h := g.bind(connection("a", "A"), "m")
+	old := hinted(limited, 10*time.Minute)
+	old.BeganAt = g.now
+	g.wait(time.Second)
+	g.try(h, limited)
+	g.back(h)
+	fresh := success
+	fresh.BeganAt = g.now
+	g.wait(time.Second)
+	old.EndedAt = g.now
+	h.Learn(old, g.now)
+	h.Learn(fresh, g.now.Add(time.Second))
+	if got := g.locked(h); got != 10*time.Minute {
+		t.Fatalf("locked %s, want 10m", got)
+	}
+}
+
 func TestUnhintedModelLimitWhileItWorksIsLeftToAIMD(t *testing.T) {
 	g := newRig(t)
 	h := g.bind(connection("a", "A"), "m")
