@@ -3,6 +3,7 @@ package account
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"spillway/internal/gateway"
@@ -221,7 +222,7 @@ func (e *encoder) attempt(a *gateway.Attempt, j *gateway.Journey) {
 	if more {
 		e.str(a.Rule, maxName)
 		e.str(a.Message, maxMessage)
-		e.int(int64(a.RetryAfter * 1e6))
+		e.int(int64(math.Round(a.RetryAfter * 1e6)))
 		e.str(a.Before, maxName)
 		e.str(a.After, maxName)
 	}

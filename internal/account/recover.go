@@ -3,6 +3,8 @@ package account
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"spillway/internal/gateway"
 	"spillway/internal/journal"
@@ -84,7 +86,13 @@ func (l *Ledger) replay(ctx context.Context, m *mover, segs []journal.Left, at m
 	if err := l.putInterrupted(ctx, m, open); err != nil {
 		return err
 	}
-	for _, name := range names {
+	left := len(names)
+	for segment := range at { // the process may have died after deleting a segment, before forgetting its mark
+		if strings.Contains(segment, "-"+segs[0].Owner+"-") && !slices.Contains(names, segment) {
+			names = append(names, segment)
+		}
+	}
+	for _, name := range names[:left] {
 		if err := l.opt.Journal.Forget(name); err != nil {
 			return err
 		}
