@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"spillway/internal/catalog"
@@ -52,28 +53,26 @@ func ownHost(r *http.Request, listen string) bool {
 	if !loopbackName(host) {
 		return false
 	}
-	want := ourPort(r, listen)
 	if port == "" {
 		port = "80"
 		if r.TLS != nil {
 			port = "443"
 		}
 	}
-	return want == "" || port == want
+	n, err := strconv.ParseUint(port, 10, 16)
+	want := ourPort(r, listen)
+	return err == nil && (want == 0 || int(n) == want)
 }
 
-// ourPort is the port of the connection itself, because a configured port of 0 means any; else the configured one. ""
+// ourPort is the port of the connection itself, because a configured port of 0 means any; else the configured one. 0
 // means that it is not known.
-func ourPort(r *http.Request, listen string) string {
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		if _, port, err := net.SplitHostPort(addr.String()); err == nil {
-			return port
-		}
+func ourPort(r *http.Request, listen string) int {
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return addr.Port
 	}
-	if _, port, err := net.SplitHostPort(listen); err == nil && port != "0" {
-		return port
-	}
-	return ""
+	_, port, _ := net.SplitHostPort(listen)
+	n, _ := strconv.Atoi(port) // configuration has checked it
+	return n
 }
 
 // splitHost splits a Host header; the port may be missing and an IPv6 address is in brackets.
