@@ -80,6 +80,9 @@ func (a *API) request(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		a.o.Log.Error("read a decision log", "id", id, "err", err)
 		problem(w, &gateway.Error{Code: gateway.Internal, Message: "the decision log cannot be read now"})
+	case strings.HasPrefix(r.Header.Get("Accept"), "text/plain"):
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_ = view.Timeline(w, j, view.Options{}) // a client that left needs no answer
 	default:
 		writeJSON(w, http.StatusOK, view.JSON(j))
 	}

@@ -26,6 +26,7 @@ func (f *flight) head() {
 	f.reader.Reset(f.body)
 	f.held = make([]byte, 0, 1<<10)
 	held := 0
+	var ended error // what the last read ended with: it may have brought bytes as well
 	for {
 		fault, err := f.take(func(raw []byte) {
 			f.held = append(f.held, raw...)
@@ -45,10 +46,11 @@ func (f *flight) head() {
 			f.endWithoutContent()
 			return
 		}
-		if _, err := f.reader.Fill(); err != nil {
-			f.headBroken(err)
+		if ended != nil {
+			f.headBroken(ended)
 			return
 		}
+		_, ended = f.reader.Fill()
 	}
 }
 
@@ -137,11 +139,15 @@ func (f *flight) take(emit func([]byte), stop stopRule) (fault *protocol.Signal,
 		if err != nil || !ok {
 			return nil, err
 		}
-		if ev.Comment {
+		data := ev.Data
+		switch {
+		case ev.Stray:
+			data = ev.Raw // a bare error body where an event should be
+		case ev.Comment:
 			continue // upstream heartbeats reset nothing; the door sends its own
 		}
 		s.Reset()
-		f.run.job.Family.Event(ev.Name, ev.Data, &s)
+		f.run.job.Family.Event(ev.Name, data, &s)
 		if s.Flags.Has(protocol.Error) {
 			kept := s
 			return &kept, nil
@@ -200,11 +206,12 @@ func (f *flight) rewritten(ev sse.Event) []byte {
 		return ev.Raw
 	}
 	data := f.run.job.Family.ReplaceModel(nil, ev.Data, f.run.job.Envelope.Model)
-	return sse.AppendEvent(nil, string(ev.Name), data)
+	return sse.AppendWithData(nil, ev, data)
 }
 
 // pump carries a committed stream to its end. All complete events that one read brought go out in one write.
 func (f *flight) pump(door Door) (clientGone bool) {
+	var ended error
 	for {
 		var out []byte
 		fault, err := f.take(func(raw []byte) { out = joined(out, raw) }, toTheEnd)
@@ -227,10 +234,11 @@ func (f *flight) pump(door Door) (clientGone bool) {
 			f.complete()
 			return false
 		}
-		if _, err := f.reader.Fill(); err != nil {
-			f.streamEnded(err)
+		if ended != nil {
+			f.streamEnded(ended)
 			return false
 		}
+		_, ended = f.reader.Fill()
 	}
 }
 

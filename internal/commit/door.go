@@ -14,7 +14,6 @@ import (
 
 	"spillway/internal/gateway"
 	"spillway/internal/protocol"
-	"spillway/internal/sse"
 )
 
 // Times of the door.
@@ -140,7 +139,7 @@ var (
 )
 
 func (d *Door) comment(now time.Time) {
-	_ = d.write(sse.AppendComment(nil, "keep-alive"), now) // a client that left is noticed by the request's context
+	_ = d.write(d.o.Family.Comment(nil, "keep-alive"), now) // a client that left is noticed by the request's context
 }
 
 // write sends p and flushes it. Only streams are flushed: a whole answer leaves with the end of the handler.
