@@ -45,10 +45,12 @@ type Evidence struct {
 	BeganAt   time.Time
 	EndedAt   time.Time
 
-	Status   int         // HTTP status; 0 = no response
+	// Status is the HTTP status; 0 = no response. With InStream it may be the status that the protocol family worked out
+	// of the error, or the stream's own 200.
+	Status   int
 	Header   http.Header // response headers; may be nil
 	Body     []byte      // up to 64 KiB of an error body, or the JSON of the error found inside a 200
-	InStream bool        // Body is an error found inside a 200: an event of a stream or a whole body
+	InStream bool        // an error was found inside a 200: Body is the event, the error object in it, or the whole body
 
 	// Code, Type and Message as the protocol family read them from Body; what is empty is read from Body here.
 	Code, Type, Message string

@@ -13,7 +13,7 @@ func (w *wire) implied() (status int, known bool) {
 			return s, true
 		}
 	}
-	return 502, false
+	return unknownStatus, false
 }
 
 // kindStatus is the status of an error inside a 200 that gives none, once its kind is known from a rule.

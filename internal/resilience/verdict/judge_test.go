@@ -42,6 +42,7 @@ func TestOrigin(t *testing.T) {
 		{"success, then a reset", func(e *Evidence) { e.Status, e.Content, e.Terminal, e.Transport = 200, true, true, reset }, gateway.Success, gateway.ScopeRequest, gateway.Answered, false},
 		{"success, then the client left", func(e *Evidence) { e.Status, e.Content, e.Terminal, e.ClientGone = 200, true, true, true }, gateway.Success, gateway.ScopeRequest, gateway.Answered, false},
 		{"success, then a clock", func(e *Evidence) { e.Status, e.Content, e.Terminal, e.Clock = 200, true, true, ClockTotal }, gateway.Success, gateway.ScopeRequest, gateway.Answered, false},
+		{"the client left after the terminal event", func(e *Evidence) { e.Content, e.Terminal, e.ClientGone = true, true, true }, gateway.Success, gateway.ScopeRequest, gateway.Answered, false},
 		{"refused", func(e *Evidence) { e.Status, e.Terminal, e.Refused = 200, true, true }, gateway.ContentRefused, gateway.ScopeRequest, gateway.ContentPolicy, false},
 		{"empty", func(e *Evidence) { e.Status, e.Terminal, e.Empty = 200, true, true }, gateway.EmptyOutput, gateway.ScopeModel, gateway.NoContent, false},
 		{"empty without a terminal event", func(e *Evidence) { e.Status = 200 }, gateway.EmptyOutput, gateway.ScopeModel, gateway.NoContent, false},

@@ -234,6 +234,39 @@ func TestO24RetiredModel(t *testing.T) {
 	}
 }
 
+// A protocol family hands over the bare error object and the status that it worked out, 502 when it knew none.
+func TestBareErrorObject(t *testing.T) {
+	for _, c := range []struct {
+		status     int
+		body       string
+		kind       gateway.Kind
+		want       int
+		structured bool
+	}{
+		{529, `{"type":"overloaded_error","message":"Overloaded"}`, gateway.ServiceError, 529, true},
+		{502, `{"code":"insufficient_quota","message":"x"}`, gateway.CreditsExhausted, 429, true},
+		{502, `{"message":"prompt is too long: 9 tokens"}`, gateway.Alive, 400, false},
+		{502, `{"message":"boom"}`, gateway.ServiceError, 502, false},
+		{429, `{"code":429,"message":"Provider returned error","metadata":{"raw":"m1 is temporarily rate-limited upstream","headers":{"Retry-After":"9"}}}`, gateway.RateLimited, 429, false},
+		// Words alone end no account: the status must not read like evidence either.
+		{502, `{"message":"your account has been suspended"}`, gateway.Banned, 400, false},
+		{401, `{"type":"authentication_error","message":"no"}`, gateway.AuthError, 401, true},
+	} {
+		e := inStream(c.body)
+		e.Status = c.status
+		o := builtinRules.Judge(e)
+		if o.Kind != c.kind || o.Status != c.want || o.Structured != c.structured {
+			t.Errorf("%d %s: %v %d structured=%v, want %v %d %v", c.status, c.body, o.Kind, o.Status, o.Structured, c.kind, c.want, c.structured)
+		}
+		if strings.Contains(c.body, "Retry-After") && o.RetryAfter != 9*time.Second {
+			t.Errorf("quoted header: %v", o.RetryAfter)
+		}
+		if o.Kind == gateway.ServiceError && o.Reason != gateway.ErrorInStream {
+			t.Errorf("reason %v", o.Reason)
+		}
+	}
+}
+
 // A page comes from an edge or a hosting company; its words are not about the account at the provider.
 func TestPagesEndNoAccount(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404} {

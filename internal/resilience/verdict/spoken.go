@@ -36,6 +36,9 @@ func (c *reading) connectionID() gateway.ConnectionID {
 	return c.conn.ID
 }
 
+// unknownStatus is what an error inside a 200 gets when nothing in it says more.
+const unknownStatus = 502
+
 // noPayment is how long a 402 without a credits code keeps an account away; spec resilience.md section 1.
 const noPayment = 2 * time.Minute
 
@@ -47,10 +50,10 @@ func (r *Rules) spoken(e *Evidence) gateway.Outcome {
 		name, _, _ := strings.Cut(h, ":")
 		w.codes = append(w.codes, strings.ToLower(name))
 	}
-	c := &reading{status: e.Status, inside: e.Status < 300, provider: e.provider(), conn: e.Candidate.Connection,
+	c := &reading{status: e.Status, inside: e.InStream || e.Status < 300, provider: e.provider(), conn: e.Candidate.Connection,
 		header: e.Header, wire: &w, typ: strings.ToLower(w.typ)}
 	known := true
-	if c.inside {
+	if c.inside && (e.Status < 300 || e.Status == unknownStatus) { // else the protocol family has worked it out
 		c.status, known = w.implied()
 		if !e.InStream && !w.found { // nothing in the body says what went wrong
 			c.status = e.Status
@@ -64,10 +67,13 @@ func (r *Rules) spoken(e *Evidence) gateway.Outcome {
 
 	o, rule := r.classify(c, e)
 	o.Status = c.status
-	if s := kindStatus[o.Kind]; s != 0 && !known && c.status == 502 {
-		o.Status = s
-	}
 	o.Structured = rule != nil && rule.structured || !w.html && (said == 401 || said == 402 || said == 403)
+	if s := kindStatus[o.Kind]; s != 0 && !known && c.status == unknownStatus {
+		o.Status = s
+		if !o.Structured && s > 400 && s < 404 {
+			o.Status = 400 // a status that counts as evidence may not be made of words
+		}
+	}
 	o.Code, o.Type = clean(w.code, e.secret(), maxName), clean(w.typ, e.secret(), maxName)
 	o.Message = clean(c.prose.forPeople(), e.secret(), maxMessage)
 	if re != nil {

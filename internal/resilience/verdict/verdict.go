@@ -29,7 +29,7 @@ import (
 func (r *Rules) Judge(e Evidence) gateway.Outcome {
 	if e.complete() && !e.Empty && !e.Refused && !e.Invalid {
 		return gateway.Outcome{
-			Kind: gateway.Success, Scope: gateway.ScopeRequest, Reason: gateway.Answered, Status: e.Status,
+			Kind: gateway.Success, Scope: gateway.ScopeRequest, Reason: gateway.Answered, Status: max(e.Status, 200),
 			Content: true, Usage: e.Usage, Request: e.Request, ClientKey: e.ClientKey,
 			BeganAt: e.BeganAt, EndedAt: e.EndedAt,
 		}
@@ -37,9 +37,10 @@ func (r *Rules) Judge(e Evidence) gateway.Outcome {
 	return r.failed(e)
 }
 
-// complete reports terminal evidence of a 2xx. What the socket, a clock or the client did after it does not count.
+// complete reports terminal evidence. What the socket, a clock or the client did after it does not count, so a Status of
+// 0 is taken as the 2xx that it must have been.
 func (e *Evidence) complete() bool {
-	return e.Terminal && e.Status >= 200 && e.Status < 300 && !e.InStream && !e.NotCompletion && !e.HostFault
+	return e.Terminal && (e.Status == 0 || e.Status >= 200 && e.Status < 300) && !e.InStream && !e.NotCompletion && !e.HostFault
 }
 
 // spoke reports whether the upstream itself said that something is wrong.

@@ -82,7 +82,7 @@ const (
 // a validation error does.
 var inner = [...][]string{
 	bodyRoot: {"error", "errors", "base_resp", "response", "detail", "details", "choices", "header"},
-	anError:  {"error", "errors", "innererror", "inner_error", "metadata", "details", "detail", "violations"},
+	anError:  {"error", "errors", "base_resp", "header", "innererror", "inner_error", "metadata", "details", "detail", "violations"},
 	anAnswer: {"error"},
 }
 
@@ -101,6 +101,9 @@ func (w *wire) walk(v any, at place, depth int) {
 }
 
 func (w *wire) object(o map[string]any, at place, depth int) {
+	if at == bodyRoot && bare(o) {
+		at = anError
+	}
 	if at != anAnswer {
 		w.objects = append(w.objects, o)
 	}
@@ -142,6 +145,16 @@ func (w *wire) object(o map[string]any, at place, depth int) {
 	if h, ok := o["headers"].(map[string]any); ok {
 		w.quoted(h)
 	}
+}
+
+// bare reports an error object that stands alone, without the envelope of its protocol.
+func bare(o map[string]any) bool {
+	for _, key := range []string{"error", "errors", "response", "choices", "output", "object", "id"} {
+		if _, has := o[key]; has {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *wire) say(key, s string) {
