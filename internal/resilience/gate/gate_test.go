@@ -209,6 +209,32 @@ func TestPacedAndLimit(t *testing.T) {
 	}
 }
 
+// An account that falls idle under an engaged limit is free again after 5 min; one that uses it is not.
+func TestPacedEndsWhenCalm(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		h := New(Options{}).Bind(candidate("a", "m"), Default(), nil)
+		var permits []resilience.Permit
+		for range 8 {
+			permits = append(permits, allow(t, h, ask))
+		}
+		end(permits[0], gateway.Success)
+		end(permits[1], gateway.RateLimited) // limit 3.5
+		keep := 0
+		if busy {
+			keep = 2
+		}
+		for _, p := range permits[2 : 8-keep] {
+			end(p, gateway.Canceled)
+		}
+		if n := h.Limit(at(299)); n != 3 {
+			t.Errorf("too early: %d", n)
+		}
+		if n := h.Limit(at(300)); (n == 64) == busy {
+			t.Errorf("busy %v: %d", busy, n)
+		}
+	}
+}
+
 func TestNothingIsLearnedFromOthers(t *testing.T) {
 	for k := range gateway.NumKinds {
 		r := New(Options{})

@@ -120,18 +120,15 @@ func (f *Flight) End(o gateway.Outcome, now time.Time) {
 	}
 }
 
-// line holds the flights without content in the order in which they become silent. Those that are silent already are
-// counted once, so asking costs nothing per flight.
+// line holds the flights without content by their begin, which is the order in which they become silent: when the p95
+// has fallen meanwhile, a later one counts when the one before it does. Those that are silent already are counted
+// once, so asking costs nothing per flight.
 type line struct {
 	first, last *Flight // not yet silent
 	silent      int
 }
 
 func (l *line) push(f *Flight) {
-	// The p95 may have fallen since the last one began; keeping the order matters more than that difference.
-	if l.last != nil && f.silentAt.Before(l.last.silentAt) {
-		f.silentAt = l.last.silentAt
-	}
 	f.listed, f.prev = true, l.last
 	if l.last != nil {
 		l.last.next = f

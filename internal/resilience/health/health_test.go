@@ -122,6 +122,22 @@ func TestP95AndSizeClasses(t *testing.T) {
 	}
 }
 
+func TestP95FollowsNewSamples(t *testing.T) {
+	h := bind(t)
+	for range 20 {
+		attempt(h, Facts{Stream: true}, t0, sec, sec, gateway.Success)
+	}
+	if l := h.Learned(true, 0, t0); l.P95 > 2*sec {
+		t.Fatalf("%+v", l)
+	}
+	for range 5 {
+		attempt(h, Facts{Stream: true}, t0, 30*sec, 30*sec, gateway.Success)
+	}
+	if l := h.Learned(true, 0, t0); l.P95 < 20*sec {
+		t.Errorf("a fifth takes 30 s now: %+v", l)
+	}
+}
+
 func TestQuantileAgainstSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Default()
