@@ -37,10 +37,8 @@ var sideways = map[[2]string]string{
 	{"internal/protocol/", "internal/protocol/"}:    "families share the JSON walker; families is their table",
 	{"internal/protocol", "internal/protocol/"}:     "the contracts use the JSON walker",
 	{"internal/protocol/", "internal/sse"}:          "in-band errors are events",
-	{"internal/protocol", "internal/sse"}:           "in-band errors are events",
 	{"internal/config", "internal/resilience/"}:     "settings hold the rooms' Config types",
 	{"internal/catalog", "internal/config"}:         "a snapshot is compiled from a configuration",
-	{"internal/route", "internal/route/"}:           "a route names its strategy",
 	{"internal/plan", "internal/route/"}:            "a plan ranks by strategy",
 	{"internal/plan", "internal/attempt/"}:          "a plan is the walk's input",
 	{"internal/attempt", "internal/attempt/"}:       "the loop asks the walk",
@@ -48,14 +46,8 @@ var sideways = map[[2]string]string{
 	{"internal/attempt", "internal/envelope"}:       "each attempt is built from the untouched envelope",
 	{"internal/account", "internal/journal"}:        "the ledger writes through the journal",
 	{"internal/account", "internal/store"}:          "the ledger moves rows into the store",
-	{"internal/store/", "internal/store"}:           "a store keeps the contract",
-	{"internal/store/", "internal/store/"}:          "each store runs the one suite",
 	{"internal/lab", "internal/lab/"}:               "the lab's parts",
 	{"internal/lab/", "internal/lab/"}:              "the lab's parts",
-	{"", "internal/app"}:                            "the embedding API wraps the app",
-	{"bench", "bench/"}:                             "the benchmark's parts",
-	{"bench/", "bench/"}:                            "the benchmark's parts",
-	{"cmd/", "bench/"}:                              "the benchmark's command",
 }
 
 // forbidden imports, each with its reason: third-party weight that must not creep down.
