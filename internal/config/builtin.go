@@ -13,13 +13,15 @@ import (
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
 	"spillway/internal/resilience/lockout"
+	"spillway/internal/resilience/outage"
 	"spillway/internal/resilience/queue"
 )
 
 // builtin is the profile of a class: the values that everything else is laid over. An unknown profile, which is reported
 // elsewhere, gives the recommended one.
 func builtin(profile string, class gateway.Class) tree {
-	r := Resilience{Profile: profile, Health: health.Default(), Affinity: defaultAffinity(), Streams: defaultStreams()}
+	r := Resilience{Profile: profile, Health: health.Default(), Outage: outage.Default(),
+		Affinity: defaultAffinity(), Streams: defaultStreams()}
 	name := profile
 	if name == "omniroute" {
 		name = "omniroute-" + class.String()
@@ -66,6 +68,7 @@ func (s *Settings) validate(prefix string) []Problem {
 	room("resilience.pacing.queue", s.Pacing.Queue.Validate())
 	room("resilience.streams.watchdog", s.Streams.Watchdog.Validate())
 	room("resilience.health", s.Health.Validate())
+	room("resilience.outage", s.Outage.Validate())
 	room("resilience.affinity", s.Affinity.Validate())
 	room("resilience.streams", s.Streams.Validate())
 	room("timeouts", s.Timeouts.Validate())

@@ -269,12 +269,13 @@ providers:
 }
 
 func TestHostileFilesEnd(t *testing.T) {
-	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"
+	var bomb strings.Builder
+	bomb.WriteString("a: &a [x, x, x, x, x, x, x, x, x]\n")
 	for c := 'b'; c <= 'k'; c++ {
-		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9), ", "))
+		bomb.WriteString(fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9), ", ")))
 	}
 	for name, doc := range map[string]string{
-		"aliases": bomb, "brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 100_000),
+		"aliases": bomb.String(), "brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 100_000),
 		"indentation": deepMap(3000), "binary": "\x00\xff\xfe", "long": "data: " + strings.Repeat("x", 9<<20),
 	} {
 		start := time.Now()

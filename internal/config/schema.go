@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"reflect"
 
@@ -71,9 +72,7 @@ func docKey(t reflect.Type, field string) string {
 
 func withDoc(s object, doc string) object {
 	out := object{"description": doc}
-	for k, v := range s {
-		out[k] = v
-	}
+	maps.Copy(out, s)
 	return out
 }
 

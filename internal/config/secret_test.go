@@ -30,12 +30,13 @@ func TestP102P106SecretsAreNeverPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prints := string(marshalled)
+	var prints strings.Builder
+	prints.WriteString(string(marshalled))
 	for _, v := range []any{c, *c, c.Providers["p"], *c.Providers["p"], c.Connections[0], *c.Connections[0], *c.Connections[1], c.Settings("a"), c.Warnings} {
-		prints += fmt.Sprintf("%v %+v %#v %s", v, v, v, v)
+		prints.WriteString(fmt.Sprintf("%v %+v %#v %s", v, v, v, v))
 	}
-	if i := strings.Index(prints, "s3cretvalue"); i >= 0 {
-		t.Errorf("printed: %s", prints[max(0, i-80):i+12])
+	if i := strings.Index(prints.String(), "s3cretvalue"); i >= 0 {
+		t.Errorf("printed: %s", prints.String()[max(0, i-80):i+12])
 	}
 	if c.Connections[0].Credential.Value().Reveal() != "s3cretvalue4" || c.Connections[1].Credential.Value().Reveal() != "s3cretvalue6" {
 		t.Error("the keys are not what was written")

@@ -12,6 +12,7 @@ import (
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
 	"spillway/internal/resilience/lockout"
+	"spillway/internal/resilience/outage"
 	"spillway/internal/resilience/queue"
 )
 
@@ -30,6 +31,8 @@ type Resilience struct {
 	Pacing Pacing `yaml:"pacing"`
 	// How success rates and first-content times are learned.
 	Health health.Config `yaml:"health"`
+	// What is one fault of an endpoint or of our own network, not of many keys. Only the global value counts.
+	Outage outage.Config `yaml:"outage"`
 	// Affinity of sessions.
 	Affinity Affinity `yaml:"affinity"`
 	// Streams.
@@ -133,6 +136,7 @@ type layer struct {
 
 // layers holds the settings of everything, put together once.
 type layers struct {
+	base        []layer // environment, file, stored
 	global      *Settings
 	providers   map[gateway.ProviderID]*Settings
 	connections map[gateway.ConnectionID]*Settings
@@ -153,7 +157,7 @@ func (c *Config) compileLayers(env layer, stored *Config, report func(Problem)) 
 	if stored != nil {
 		base = append(base, layer{"stored", "settings", stored.Resilience.overlay, stored.Timeouts.overlay})
 	}
-	c.tunables = &layers{global: effective(gateway.APIKey, base),
+	c.tunables = &layers{base: base, global: effective(gateway.APIKey, base),
 		providers: map[gateway.ProviderID]*Settings{}, connections: map[gateway.ConnectionID]*Settings{}}
 	seen := map[Problem]bool{}
 	check := func(s *Settings, prefix string) *Settings {
@@ -221,54 +225,6 @@ func effective(class gateway.Class, chain []layer) *Settings {
 	s.Resilience, s.Timeouts = t.Resilience, t.Timeouts
 	s.Profile = profile
 	return s
-}
-
-// environment reads SPILLWAY_ variables, one per setting: SPILLWAY_RESILIENCE_BREAKER_CONSEC_THRESHOLD, or
-// SPILLWAY_TIMEOUTS_IDLE. Values are text and never read as YAML; lists are separated by commas.
-func environment(env func(string) (string, bool), t reflect.Type) (root *node, names []string) {
-	root = &node{kind: mapNode}
-	for _, l := range leavesOf(t, "") {
-		name := EnvName(l.path)
-		value, ok := env(name)
-		if !ok {
-			continue
-		}
-		pos := Pos{File: name}
-		scalar := func(text string) *node {
-			return &node{kind: scalarNode, text: strings.TrimSpace(text), raw: "${" + name + "}", pos: pos}
-		}
-		leafNode := scalar(value)
-		if l.typ.Kind() == reflect.Slice {
-			leafNode = &node{kind: listNode, pos: pos}
-			for part := range strings.SplitSeq(value, ",") {
-				leafNode.vals = append(leafNode.vals, scalar(part))
-			}
-		}
-		names = append(names, name)
-		root.put(strings.Split(l.path, "."), leafNode)
-	}
-	return root, names
-}
-
-// EnvName is the variable that sets a path, as in resilience.breaker.open_max.
-func EnvName(path string) string {
-	return "SPILLWAY_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(path))
-}
-
-func (n *node) put(path []string, leaf *node) {
-	at := n
-	for i, name := range path {
-		next := at.field(name)
-		if next == nil {
-			next = &node{kind: mapNode, pos: leaf.pos}
-			if i == len(path)-1 {
-				next = leaf
-			}
-			at.keys = append(at.keys, &node{kind: scalarNode, text: name, raw: name, pos: leaf.pos})
-			at.vals = append(at.vals, next)
-		}
-		at = next
-	}
 }
 
 // Explain lists every effective value with its default and its origin, in the order of the schema.

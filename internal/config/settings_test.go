@@ -183,3 +183,26 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d settings", len(byPath))
 	}
 }
+
+func TestAdd(t *testing.T) {
+	c := load(t, "timeouts: {idle: 7s}")
+	lab := &Provider{ID: "lab", Protocols: []gateway.Protocol{gateway.OpenAI}, BaseURL: "http://127.0.0.1:9/v1", Lab: true}
+	if err := c.Add(lab, &Connection{ID: "lab-1", Key: "k"}, &Connection{ID: "lab-2"}); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Settings("lab-2"); s == nil || s.Timeouts.Idle != 7*time.Second || c.Connections[0].Credential.Value() != "k" || c.Connections[1].Weight != 1 {
+		t.Errorf("%+v", s)
+	}
+	for _, bad := range []struct {
+		p *Provider
+		c *Connection
+	}{{lab, &Connection{ID: "x"}}, {&Provider{ID: "y"}, nil}, {&Provider{ID: "z", Protocols: lab.Protocols, BaseURL: "u"}, &Connection{ID: "lab-1"}}} {
+		conns := []*Connection{bad.c}
+		if bad.c == nil {
+			conns = nil
+		}
+		if err := c.Add(bad.p, conns...); err == nil || len(c.Providers) != 1 || len(c.Connections) != 2 {
+			t.Errorf("%+v is added", bad.p.ID)
+		}
+	}
+}
