@@ -32,6 +32,7 @@ type rooms struct {
 
 	mu         sync.Mutex
 	strategies map[string]*strategy.State
+	returning  map[gateway.ConnectionID]*cooldown.Handle // to start the ramp when a breaker closes
 }
 
 // events are what the rooms tell.
@@ -42,26 +43,36 @@ type events struct {
 }
 
 func newRooms(e events) *rooms {
-	queues := queue.New(queue.Options{})
-	// What comes back from isolation may be what somebody in line waits for.
-	transition := func(t breaker.Transition) {
-		queues.Wake()
-		e.transition(t)
+	r := &rooms{
+		health: health.New(health.Options{}), outage: outage.New(outage.Default()), queues: queue.New(queue.Options{}),
+		strategies: map[string]*strategy.State{}, returning: map[gateway.ConnectionID]*cooldown.Handle{},
 	}
+	// What comes back from isolation may be what somebody in line waits for.
 	changed := func(s resilience.Status, now time.Time) {
-		queues.Wake()
+		r.queues.Wake()
 		e.changed(s, now)
 	}
-	return &rooms{
-		breaker:    breaker.New(breaker.Options{Keep: e.keep, OnTransition: transition}),
-		cooldown:   cooldown.New(cooldown.Options{Keep: e.keep, OnChange: changed}),
-		lockout:    lockout.New(lockout.Options{Keep: e.keep, OnChange: changed}),
-		gate:       gate.New(gate.Options{OnFree: queues.Wake}),
-		health:     health.New(health.Options{}),
-		outage:     outage.New(outage.Default()),
-		queues:     queues,
-		strategies: map[string]*strategy.State{},
+	r.breaker = breaker.New(breaker.Options{Keep: e.keep, OnTransition: func(t breaker.Transition) {
+		r.transition(t)
+		e.transition(t)
+	}})
+	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, OnChange: changed})
+	r.lockout = lockout.New(lockout.Options{Keep: e.keep, OnChange: changed})
+	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
+	return r
+}
+
+// transition lets a connection whose breaker closed return by ramp, and wakes who waits for it.
+func (r *rooms) transition(t breaker.Transition) {
+	if t.To == breaker.Closed && (t.From == breaker.Open || t.From == breaker.HalfOpen) && t.Actor == "" {
+		r.mu.Lock()
+		h := r.returning[t.Connection]
+		r.mu.Unlock()
+		if h != nil {
+			h.Return(t.At)
+		}
 	}
+	r.queues.Wake()
 }
 
 // restore takes over what was kept before the last stop; no rule is more permissive than it was then.
@@ -88,9 +99,13 @@ func (r *rooms) retain(s *catalog.Snapshot) {
 func (r *rooms) Bind(c gateway.Candidate, s *catalog.Snapshot) plan.Candidate {
 	set := s.Settings(c.Connection.ID)
 	h := r.health.Bind(c)
+	cool := r.cooldown.Bind(c, set.Cooldown)
+	r.mu.Lock()
+	r.returning[c.Connection.ID] = cool
+	r.mu.Unlock()
 	return plan.Candidate{
 		Breaker:  r.breaker.Bind(c, set.Breaker),
-		Cooldown: r.cooldown.Bind(c, set.Cooldown),
+		Cooldown: cool,
 		Lockout:  r.lockout.Bind(c, set.Lockout),
 		Gate:     r.gate.Bind(c, set.Pacing.Gate, h.Proven),
 		Health:   h,

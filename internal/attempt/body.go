@@ -62,6 +62,7 @@ func (f *flight) firstContent(now time.Time) {
 	f.attempt.ContentAt = now
 	f.health.Content(now)
 	f.permits.alive(now)
+	f.run.engine.Outages.Alive(f.candidate.Candidate, now)
 }
 
 // note takes over what an event or a body has said.

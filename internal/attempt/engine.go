@@ -33,6 +33,7 @@ type Sender interface {
 // Outages turns the outcomes of many connections into facts about an endpoint or about our own network.
 type Outages interface {
 	Observe(c gateway.Candidate, o gateway.Outcome, now time.Time) gateway.Outcome
+	Alive(c gateway.Candidate, now time.Time)
 }
 
 // Door is the one-way door to the client: pending, then committed, then closed. After Commit failover is impossible.

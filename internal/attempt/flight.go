@@ -219,6 +219,7 @@ func (f *flight) judge(e verdict.Evidence) {
 	if e.RaceLost && f.probe {
 		o.Kind, o.Scope, o.Reason = gateway.Slow, gateway.ScopeAttempt, gateway.RaceLost // a losing probe has failed as a probe
 	}
+	o = f.renewed(o, now)
 	o = r.engine.Outages.Observe(f.candidate.Candidate, o, now)
 	f.outcome = o
 	if f.health != nil {
@@ -233,6 +234,24 @@ func (f *flight) judge(e verdict.Evidence) {
 	if f.body != nil {
 		f.body.Close()
 	}
+}
+
+// renewed reads the source of a refused key again before the refusal counts: a key that was rotated meanwhile is no fault
+// of anybody, and the candidate is worth another try with the new one.
+func (f *flight) renewed(o gateway.Outcome, now time.Time) gateway.Outcome {
+	if o.Kind != gateway.AuthError || o.Status != http.StatusUnauthorized {
+		return o
+	}
+	changed, err := f.candidate.Candidate.Connection.Credential.Reload(f.run.parent, f.key)
+	if err != nil {
+		f.run.engine.Log.Warn("reading a refused key again", "connection", f.candidate.Candidate.Connection.ID, "err", err)
+	}
+	if !changed {
+		return o
+	}
+	f.candidate.Cooldown.Renewed(now)
+	o.Kind, o.Scope, o.Uncounted = gateway.LocalError, gateway.ScopeRequest, true
+	return o
 }
 
 // describe fills in the attempt's row of the decision log.

@@ -46,7 +46,7 @@ func (pl *Plan) Close() { pl.Pool.reuse.Put(pl) }
 // depends on the pool: PoolSize, PoolProven and, candidate by candidate, Fallbacks.
 func (pl *Plan) Make(ask *resilience.Ask, allowed func(*gateway.Connection) bool, now time.Time) {
 	pl.look(ask, allowed, now)
-	pl.rank()
+	pl.rank(now)
 }
 
 // look peeks in two passes. Whether a candidate on trial (a due breaker, an account to be checked again) may be used
@@ -117,7 +117,7 @@ func (c *Candidate) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
 }
 
 // rank orders targets by the combo's strategy and connections inside a target by the provider's.
-func (pl *Plan) rank() {
+func (pl *Plan) rank(now time.Time) {
 	pool := pl.Pool
 	pl.Ranked = pl.Ranked[:0]
 	for i := range pl.items {
@@ -132,7 +132,7 @@ func (pl *Plan) rank() {
 		run := pool.targets[t]
 		pl.within = run.strategy.Rank(pl.within, pl.items[run.from:run.to], run.state, pl.rng)
 		for _, w := range pl.within {
-			pl.append(run.from + w)
+			pl.append(run.from+w, now)
 		}
 	}
 }
@@ -157,12 +157,18 @@ func (pl *Plan) summary(run target) strategy.Item {
 	return out
 }
 
-func (pl *Plan) append(i int) {
+func (pl *Plan) append(i int, now time.Time) {
 	c := pl.Pool.Candidates[i]
-	pl.Ranked = append(pl.Ranked, next.Candidate{
-		ID: i, Target: c.Target, Provider: c.Provider, Connection: c.Connection, Account: c.Account, Model: c.Model,
-		Ruling: pl.rulings[i], Health: pl.items[i].Success,
-	})
+	r := pl.rulings[i]
+	x := next.Candidate{ID: i, Target: c.Target, Provider: c.Provider, Connection: c.Connection, Account: c.Account,
+		Model: c.Model, Ruling: r, Health: pl.items[i].Success}
+	switch r.Reason {
+	case gateway.ConnectionCooldown:
+		x.Cause = c.Cooldown.Cause(now)
+	case gateway.ModelLockout:
+		x.Cause = c.Lockout.Cause(now)
+	}
+	pl.Ranked = append(pl.Ranked, x)
 }
 
 // Used tells the strategies that an attempt on candidate id began.

@@ -21,6 +21,8 @@ type Candidate struct {
 	Model      int
 	Ruling     resilience.Ruling
 	Health     float64 // success of this candidate, 0..1
+	// Cause is the kind of outcome that put a candidate out by cooldown or lockout; meaningless otherwise.
+	Cause gateway.Kind
 }
 
 // Try is an attempt of this request, ended or (Live) still running.

@@ -22,7 +22,7 @@ func (s *State) waitOrFail() Step {
 		}
 		if c.Ruling.Verdict == resilience.Delayed {
 			delayed.add(c)
-		} else if s.worthWaiting(c.Ruling) {
+		} else if s.worthWaiting(c) {
 			out.add(c)
 			if c.Ruling.Reason == gateway.ProbeBusy {
 				out.Why = gateway.WaitForProbe
@@ -51,8 +51,9 @@ func (st *Step) add(c *Candidate) {
 
 // worthWaiting reports whether a candidate that is out comes back soon enough: a transient reason, inside what waits
 // and the deadline leave.
-func (s *State) worthWaiting(r resilience.Ruling) bool {
-	if !s.WaitsEnabled || !transient(r) || s.Waits >= s.MaxWaits {
+func (s *State) worthWaiting(c *Candidate) bool {
+	r := c.Ruling
+	if !s.WaitsEnabled || !transient(c) || s.Waits >= s.MaxWaits {
 		return false
 	}
 	if r.Until.IsZero() { // only an event can help: a probe that is out

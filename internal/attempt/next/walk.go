@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
-	"spillway/internal/resilience"
 )
 
 // Reserve: the last attempts of the budget are kept for candidates of providers not yet tried.
@@ -291,7 +290,7 @@ func (s *State) preferredBack(best *Candidate) (Step, bool) {
 		return Step{}, false // an equal or better candidate runs
 	}
 	c := s.find(last.ID)
-	if c == nil || c.Ruling.OK() || !transient(c.Ruling) || !s.usable(c) {
+	if c == nil || c.Ruling.OK() || !transient(c) || !s.usable(c) {
 		return Step{}, false
 	}
 	if !s.Deadline.IsZero() && last.BackAt.After(s.Deadline) {
@@ -301,11 +300,18 @@ func (s *State) preferredBack(best *Candidate) (Step, bool) {
 		Why: gateway.PreferredBack, Prefer: last.Target + 1}, true
 }
 
-// transient reports whether a ruling is out for a reason that time heals soon.
-func transient(r resilience.Ruling) bool {
-	switch r.Reason {
-	case gateway.CircuitOpen, gateway.ConnectionCooldown, gateway.ProviderCooldown, gateway.ModelLockout,
-		gateway.ProbeBusy, gateway.Returning, gateway.NotBefore, gateway.RateLimitHit:
+// transient reports whether a candidate is out for a reason that time heals soon. Quota, keys and missing models are not
+// waited for, however short their cooldown says.
+func transient(c *Candidate) bool {
+	switch c.Ruling.Reason {
+	case gateway.CircuitOpen, gateway.ProviderCooldown, gateway.ProbeBusy, gateway.Returning, gateway.NotBefore:
+		return true
+	case gateway.ConnectionCooldown, gateway.ModelLockout:
+		switch c.Cause {
+		case gateway.QuotaExhausted, gateway.CreditsExhausted, gateway.AuthError, gateway.Banned, gateway.RequestRejected,
+			gateway.ModelUnavailable:
+			return false
+		}
 		return true
 	}
 	return false
