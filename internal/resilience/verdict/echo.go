@@ -188,6 +188,9 @@ func (p *prose) inRequest(match string) bool {
 		return false
 	}
 	want := []rune(match)
+	if len(want) >= echoLength {
+		return false // it would have been taken out of the text
+	}
 	back := failures(want)
 	found := false
 	p.forms(func(c scanner) {
