@@ -60,28 +60,30 @@ func (r *Room) order(key string, ev event, now time.Time) error {
 	return nil
 }
 
-// family is the cell of key and those below it. Opening needs only the topmost: it refuses for all below.
+// family is the cell of key and those below it, in the order of their keys. Opening needs only the topmost: it refuses
+// for all below.
 func (r *Room) family(key string, kind eventKind) (cells []*cell) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	top := r.cells[key]
-	var tops []string
-	if top != nil {
-		cells, tops = append(cells, top), append(tops, key)
+	var keys, tops []string
+	if r.cells[key] != nil {
+		tops = []string{key}
 	} else if p, ok := strings.CutPrefix(key, ProviderKey("")); ok {
 		for k, c := range r.cells {
 			if c.id.parent == "" && c.id.provider == gateway.ProviderID(p) {
-				cells, tops = append(cells, c), append(tops, k)
+				tops = append(tops, k)
 			}
 		}
 	}
-	if kind == evForceOpen {
-		return cells
-	}
-	for _, c := range r.cells {
-		if c.id.parent != "" && slices.Contains(tops, c.id.parent) {
-			cells = append(cells, c)
+	keys = append(keys, tops...)
+	for k, c := range r.cells {
+		if kind != evForceOpen && c.id.parent != "" && slices.Contains(tops, c.id.parent) {
+			keys = append(keys, k)
 		}
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		cells = append(cells, r.cells[k])
 	}
 	return cells
 }

@@ -209,6 +209,6 @@ func (r *Room) cell(id identity, rules *rules) *cell {
 		c = &cell{id: id}
 		r.cells[id.key] = c
 	}
-	c.bind(id, rules)
+	c.bind(rules)
 	return c
 }

@@ -85,9 +85,9 @@ type effects struct {
 	moved  bool // the phase changed: the provider's group must judge again
 }
 
-func (c *cell) bind(id identity, r *rules) {
+func (c *cell) bind(r *rules) {
 	c.mu.Lock()
-	c.id, c.rules = id, r
+	c.rules = r
 	c.publish(r)
 	c.mu.Unlock()
 	c.retired.Store(false)
@@ -119,7 +119,7 @@ func (c *cell) apply(room *Room, r *rules, ev event, now int64) (ruling, *effect
 	next, out, _ := step(r, before, ev, now)
 	c.s = next
 	room.counts.note(out, ev, before.st, &next)
-	fx := c.effects(room, r, ev, before, now)
+	fx := c.effects(room, r, change{ev, out.counted, before, now})
 	c.publish(r)
 	return out, fx, next.ep
 }
@@ -153,30 +153,41 @@ func (c *cell) quickSuccess(r *rules, ep, now int64) bool {
 	return applies
 }
 
+// change is one step as seen from outside.
+type change struct {
+	ev     event
+	failed bool
+	before state
+	now    int64
+}
+
 // effects compares the state before with c.s; c.mu is held.
-func (c *cell) effects(room *Room, r *rules, ev event, before state, now int64) *effects {
-	degraded := c.s.degraded(r, now)
-	order := ev.kind >= evForceOpen
-	moved := before.st != c.s.st || order
-	counted := c.s.fails != c.saved && now-c.savedAt >= saveEvery
-	if !moved && degraded == c.shown && !counted {
+func (c *cell) effects(room *Room, r *rules, ch change) *effects {
+	before, now := &ch.before, ch.now
+	degraded, was := c.s.degraded(r, now), c.shown
+	moved := before.st != c.s.st || ch.ev.kind >= evForceOpen || c.s.ep != before.ep
+	counted := c.s.fails != c.saved && now-c.savedAt >= saveEvery ||
+		c.s.st == half && c.s.nb > before.nb // the pacing of probes outlives a restart
+	if !moved && degraded == was && !counted {
 		return nil
 	}
 	e := &effects{key: c.id.key, at: max(now, c.savedAt+1), moved: moved}
-	wasDegraded := c.shown
 	c.shown = degraded
 	switch {
 	case moved:
-		t := c.transition(room, r, &before, now)
-		t.From, t.Cause, t.Actor = face(before.st, wasDegraded), c.why(ev, &before).String(), ev.actor
+		t := c.transition(room, r, before, now)
+		if ch.failed && before.st == closed && r.window > 0 { // a trip voids the window that it is judged by
+			t.N, t.F = t.N+1, t.F+1
+		}
+		t.From, t.Cause, t.Actor = face(before.st, was), c.why(ch.ev, before).String(), ch.ev.actor
 		c.history = append(c.history, t)
 		if len(c.history) > maxHistory {
 			c.history = append([]Transition(nil), c.history[len(c.history)-maxHistory:]...)
 		}
 		e.events = append(e.events, t)
-	case degraded != wasDegraded:
+	case degraded != was:
 		t := c.transition(room, r, &c.s, now)
-		t.From, t.Cause = face(c.s.st, wasDegraded), causeHealthy.String()
+		t.From, t.Cause = face(c.s.st, was), causeHealthy.String()
 		if degraded {
 			t.Cause = causeDegraded.String()
 		}

@@ -93,12 +93,22 @@ func (h *Handle) Allow(_ context.Context, ask *resilience.Ask, now time.Time) (r
 	return p, h.ruling(out)
 }
 
-// allow asks first and takes then, the connection's cell before the model's; what is half taken is given back.
+// allow asks first and takes then.
 func (h *Handle) allow(may bool, now int64) (*permit, ruling) {
 	out := h.peek(may, now)
 	if !out.admit {
 		return nil, out
 	}
+	p, refusal := h.take(may, now)
+	if p == nil {
+		return nil, refusal
+	}
+	return p, out
+}
+
+// take takes from the connection's cell, then from the model's. Somebody else may have been faster since the peek; what
+// is half taken is given back.
+func (h *Handle) take(may bool, now int64) (*permit, ruling) {
 	p := &permit{h: h}
 	ev := event{kind: evAcquire, token: h.room.tokens.Add(1), mayProbe: may}
 	var fx [2]*effects
@@ -123,7 +133,7 @@ func (h *Handle) allow(may bool, now int64) (*permit, ruling) {
 	}
 	p.own = grant{ep: ep, token: tokenOf(got, ev)}
 	h.room.settle(h.group, fx[:]...)
-	return p, out
+	return p, got
 }
 
 // tokenOf is the lease that an acquire took, 0 when it took none.

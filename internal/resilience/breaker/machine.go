@@ -212,6 +212,7 @@ func (s *state) reportProbe(r *rules, ev event, now int64) (counted bool) {
 			s.probeSucceeded(r, ev, now)
 		}
 	case failure, slow, dead:
+		s.noteOuter(r, now)
 		s.trip(r, ev, causeProbe, now)
 		return true
 	case throttled:
@@ -232,7 +233,7 @@ func (s *state) reportProbe(r *rules, ev event, now int64) (counted bool) {
 
 func (s *state) probeSucceeded(r *rules, ev event, now int64) {
 	s.drop(ev.token)
-	s.okAt = now
+	s.okAt, s.wn, s.ws = now, 0, 0
 	if s.ok++; s.ok >= r.need {
 		s.close(r, now)
 	}
@@ -289,12 +290,7 @@ func (s *state) fail(r *rules, ev event, now int64) {
 	if !ev.below {
 		s.low = 0
 	}
-	if r.wcount > 0 {
-		if s.ws == 0 || now-s.ws > r.wwindow {
-			s.wn, s.ws = 0, now
-		}
-		s.wn = add32(s.wn, 1)
-	}
+	s.noteOuter(r, now)
 	if ev.gated {
 		s.noteFailure(ev.model, now)
 	}
@@ -305,6 +301,19 @@ func (s *state) fail(r *rules, ev event, now int64) {
 		s.trip(r, ev, c, now)
 	}
 }
+
+// noteOuter counts a failure for the outer gate, those of probes included: a provider that stays down reaches it.
+func (s *state) noteOuter(r *rules, now int64) {
+	if r.wcount == 0 {
+		return
+	}
+	if s.ws == 0 || now-s.ws > r.wwindow {
+		s.wn, s.ws = 0, now
+	}
+	s.wn = add32(s.wn, 1)
+}
+
+func (s *state) outer(r *rules) bool { return r.wcount > 0 && int64(s.wn) >= r.wcount }
 
 // noteFailure remembers the last failure and the last one of another model: enough to know that two models failed.
 func (s *state) noteFailure(m gateway.ModelID, now int64) {
@@ -324,7 +333,7 @@ func (s *state) verdict(r *rules, ev event, now int64) cause {
 		c = causeKind
 	case r.rateP > 0 && n >= r.minCalls && f*1000 >= r.rateP*n:
 		c = causeRate
-	case r.wcount > 0 && int64(s.wn) >= r.wcount:
+	case s.outer(r):
 		c = causeWcount
 	case s.fails >= r.threshold && !s.vetoed(r, n, f):
 		c = causeConsecutive

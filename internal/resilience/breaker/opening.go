@@ -22,6 +22,9 @@ func (s *state) trip(r *rules, ev event, c cause, now int64) {
 	if c == causeRate {
 		s.fails = max(s.fails, r.threshold)
 	}
+	if c == causeProbe && s.outer(r) {
+		c = causeWcount
+	}
 	s.bump(now)
 	s.st, s.oc, s.tripLow = open, c, ev.below
 	s.ok, s.cs, s.nb, s.lt = 0, 0, 0, now
@@ -50,8 +53,11 @@ func (s *state) openFor(r *rules, ev event, c cause, now int64) int64 {
 	default:
 		d = base
 	}
+	if c == causeProbe && s.outer(r) {
+		d = max(d, r.wopen)
+	}
 	if r.honour && (ev.okind == gateway.ServiceError) && ev.retryAfter > d {
-		d = max(d, min(ev.retryAfter, r.max))
+		d = min(ev.retryAfter, max(r.max, d))
 	}
 	return d
 }

@@ -28,6 +28,7 @@ type kept struct {
 	OuterN   int32             `json:"wn,omitzero"`
 	OuterAt  int64             `json:"ws,omitzero"`
 	NotYet   int64             `json:"nb,omitzero"`
+	Failed   []keptFailure     `json:"failed,omitempty"` // of a connection whose models are kept apart
 	Forced   force             `json:"forced,omitzero"`
 	ForcedTo int64             `json:"fu,omitzero"`
 	ForcedBy string            `json:"fby,omitzero"`
@@ -42,6 +43,19 @@ type kept struct {
 	History    []Transition         `json:"history,omitempty"`
 }
 
+// keptFailure is the last failure of a model; the second entry is "any other model".
+type keptFailure struct {
+	Model gateway.ModelID `json:"model,omitzero"`
+	At    int64           `json:"at"`
+}
+
+func keptFailures(s *state) []keptFailure {
+	if s.failAt == 0 {
+		return nil
+	}
+	return []keptFailure{{s.failModel, s.failAt}, {"", s.otherFailAt}}
+}
+
 // encode writes the cell as JSON; c.mu is held.
 func (c *cell) encode(at int64) []byte {
 	s := &c.s
@@ -49,7 +63,7 @@ func (c *cell) encode(at int64) []byte {
 		State: s.st, Epoch: s.ep, Fails: s.fails, Until: s.ot, Cause: s.oc.String(), Streak: s.streak, Closed: s.cs,
 		Episode: s.et, Longest: s.d, Since: s.since, BelowLow: s.tripLow, Counted: s.lf, OuterN: s.wn, OuterAt: s.ws,
 		NotYet: s.nb, Forced: s.forced, ForcedTo: s.fu, ForcedBy: s.fby, Moved: s.lt,
-		Parent: c.id.parent, Conn: c.id.conn, Provider: c.id.provider, Connection: c.id.connection, Model: c.id.model,
+		Failed: keptFailures(s), Parent: c.id.parent, Conn: c.id.conn, Provider: c.id.provider, Connection: c.id.connection, Model: c.id.model,
 		UpdatedAt: at, History: c.history,
 	}
 	for i, n := range s.kinds {
@@ -111,6 +125,9 @@ func (c *cell) restore(k kept, now int64) {
 		st: k.State, ep: k.Epoch, fails: k.Fails, run: k.Fails, ot: k.Until, streak: k.Streak, cs: k.Closed,
 		et: k.Episode, d: k.Longest, since: k.Since, tripLow: k.BelowLow, lf: k.Counted, wn: k.OuterN, ws: k.OuterAt,
 		nb: k.NotYet, forced: k.Forced, fu: k.ForcedTo, fby: k.ForcedBy, lt: k.Moved,
+	}
+	if len(k.Failed) == 2 {
+		s.failModel, s.failAt, s.otherFailAt = k.Failed[0].Model, k.Failed[0].At, k.Failed[1].At
 	}
 	if i := slices.Index(causeNames[:], k.Cause); i > 0 {
 		s.oc = cause(i)

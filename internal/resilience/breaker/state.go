@@ -162,10 +162,14 @@ func (s *state) sums(r *rules, now int64) (n, f int64) {
 	return 0, 0
 }
 
-// degraded is derived, never stored: closed, and near to opening.
+// degraded is derived, never stored: closed, and near to opening. A connection whose models are kept apart (it alone
+// notes failAt) is not weakened by one of them.
 func (s *state) degraded(r *rules, now int64) bool {
 	if s.st != closed || s.forcedAt(now) != unforced {
 		return false
+	}
+	if s.failAt != 0 && !s.wholeConnection(r, now) {
+		return r.degrade > 0 && s.low >= r.degrade
 	}
 	if r.degrade > 0 && s.fails >= r.degrade {
 		return true
