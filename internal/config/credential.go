@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"spillway/internal/gateway"
@@ -91,8 +90,7 @@ func expandHome(path string, env func(string) (string, bool)) string {
 // runShell runs a command by sh -c in a process group of its own, so that what it started ends with it.
 func runShell(ctx context.Context, command string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	ownGroup(cmd)
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout = &out
