@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// request builds the bytes of a call whose body has about size bytes.
-func request(model string, size int, stream bool) []byte {
+// request builds the bytes of a call to addr whose body has about size bytes.
+func request(addr, model string, size int, stream bool) []byte {
 	head := `{"model":"` + model + `","stream":` + strconv.FormatBool(stream) + `,"messages":[{"role":"user","content":"`
 	tail := `"}]}`
 	fill := max(size-len(head)-len(tail), 1)
 	body := head + string(bytes.Repeat([]byte("All work and no play makes a dull benchmark. "), fill/45+1)[:fill]) + tail
-	return []byte("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: " +
+	return []byte("POST /v1/chat/completions HTTP/1.1\r\nHost: " + addr + "\r\nContent-Type: application/json\r\nContent-Length: " +
 		strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 

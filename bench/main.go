@@ -21,6 +21,7 @@ func main() {
 	only := flag.String("only", "", "measurements to run, comma separated: calls,large,streams,first,idle")
 	failures := flag.Int("streams", 80000, "streams of the run that counts failed ones")
 	asJSON := flag.Bool("json", false, "print the results as JSON")
+	profile := flag.String("profile", "", "write a CPU profile of the measured gateway to this file")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -31,7 +32,7 @@ func main() {
 	case "bare":
 		err = serveBare(ctx, *target)
 	case "":
-		b := &bench{binary: *binary, rounds: *rounds, quick: *quick, failures: *failures, json: *asJSON}
+		b := &bench{binary: *binary, rounds: *rounds, quick: *quick, failures: *failures, json: *asJSON, profile: *profile}
 		if *only != "" {
 			b.only = strings.Split(*only, ",")
 		}

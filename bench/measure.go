@@ -20,6 +20,7 @@ type bench struct {
 	only     []string
 	failures int
 	json     bool
+	profile  string // of the logged gateway
 
 	upstream *proc
 	bare     *proc
@@ -105,7 +106,11 @@ func (b *bench) gateway(dir, decisions, upstream string) []string {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		panic(err) // a directory that was just made
 	}
-	return []string{b.binary, "serve", "--config", file, "--data", filepath.Join(dir, decisions), "--log-level", "warn"}
+	args := []string{b.binary, "serve", "--config", file, "--data", filepath.Join(dir, decisions), "--log-level", "warn"}
+	if b.profile != "" && decisions == "on" {
+		args = append(args, "--profile", b.profile)
+	}
+	return args
 }
 
 // sample is one round of one process.
@@ -197,9 +202,8 @@ func (b *bench) count(n int) int {
 }
 
 func (b *bench) callLoad(size, workers, n int) func(string) (int64, time.Duration, error) {
-	req := request("call", size, false)
 	return func(addr string) (int64, time.Duration, error) {
-		r := calls(addr, req, workers, n)
+		r := calls(addr, request(addr, "call", size, false), workers, n)
 		if r.failed > 0 {
 			return 0, 0, fmt.Errorf("%d of %d calls failed: %v", r.failed, n, r.example.Load())
 		}
@@ -236,9 +240,8 @@ func (b *bench) large(context.Context) error {
 }
 
 func (b *bench) streamLoad(model string, parallel, n int) func(string) (int64, time.Duration, error) {
-	req := request(model, 1500, true)
 	return func(addr string) (int64, time.Duration, error) {
-		r := streams(addr, req, parallel, n)
+		r := streams(addr, request(addr, model, 1500, true), parallel, n)
 		if r.failed > 0 && addr != b.bare.addr { // the bare proxy truncates some
 			return 0, 0, fmt.Errorf("%d of %d streams failed: %v", r.failed, n, r.example.Load())
 		}
@@ -259,7 +262,7 @@ func (b *bench) streaming(context.Context) error {
 		b.atMost(fmt.Sprintf("200 streams x 50 chunks, %d ms apart, CPU per chunk, x bare", l.ms), got[0].cpu, l.limit,
 			fmt.Sprintf("bare: %.2f us", base[0].cpu))
 	}
-	r := streams(b.logged.addr, request("bench/stream-50-0", 1500, true), 200, b.failures)
+	r := streams(b.logged.addr, request(b.logged.addr, "bench/stream-50-0", 1500, true), 200, b.failures)
 	b.atMost(fmt.Sprintf("failed streams of %d", b.failures), float64(r.failed), 0, fmt.Sprint(r.example.Load()))
 	rss, err := b.logged.rss()
 	if err != nil {
@@ -273,8 +276,8 @@ func (b *bench) firstChunk(context.Context) error {
 	n := b.count(2000)
 	var diffs []float64
 	for range b.rounds {
-		direct := streams(b.upstream.addr, request("stream-10-1", 1500, true), 4, n/b.rounds)
-		through := streams(b.logged.addr, request("bench/stream-10-1", 1500, true), 4, n/b.rounds)
+		direct := streams(b.upstream.addr, request(b.upstream.addr, "stream-10-1", 1500, true), 4, n/b.rounds)
+		through := streams(b.logged.addr, request(b.logged.addr, "bench/stream-10-1", 1500, true), 4, n/b.rounds)
 		if through.failed > 0 || len(direct.firsts) == 0 || len(through.firsts) == 0 {
 			return fmt.Errorf("streams failed: %v", through.example.Load())
 		}
@@ -291,7 +294,7 @@ func (b *bench) idle(context.Context) error {
 	if err != nil {
 		return err
 	}
-	req := request("bench/idle", 1500, true)
+	req := request(b.logged.addr, "bench/idle", 1500, true)
 	open := make([]net.Conn, 0, n)
 	defer func() {
 		for _, c := range open {

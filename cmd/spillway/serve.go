@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/pprof"
 	"time"
 
 	"spillway/internal/app"
@@ -14,12 +16,24 @@ type serveCmd struct {
 	Data     string `help:"Directory of the database and the journal. Default ~/.local/share/spillway." placeholder:"DIR"`
 	Database string `help:"sqlite, or postgres://..." placeholder:"URL"`
 	State    string `help:"memory, or redis://..." placeholder:"URL"`
+	Profile  string `help:"Write a CPU profile of the whole run to this file, for go tool pprof." placeholder:"FILE"`
 	LogLevel string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 }
 
 // Run serves until the process is told to stop.
 func (s *serveCmd) Run(ctx context.Context, c *cli, o *out) error {
 	log, _ := logger(o.err, s.LogLevel)
+	if s.Profile != "" {
+		f, err := os.Create(s.Profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	a, err := app.Open(ctx, app.Options{
 		Source: config.Source{Path: c.Config, Flags: config.Flags{Listen: s.Listen, Data: s.Data, Database: s.Database, State: s.State}},
 		Log:    log, Out: o, Watch: true,

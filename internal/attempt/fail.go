@@ -92,7 +92,8 @@ func (r *run) upstreamError(why gateway.Reason) *gateway.Error {
 	if why == gateway.StopHere || why == gateway.StatusExcluded {
 		return r.ownWords(f)
 	}
-	e := &gateway.Error{Code: gateway.UpstreamError, Status: keptStatus(o.Status), Type: o.Type, Upstream: true, Message: r.story(o, why)}
+	e := &gateway.Error{Code: gateway.UpstreamError, Status: keptStatus(o.Status), Type: o.Type, Upstream: true, Message: r.story(o, why),
+		RetryAfter: o.TellAfter}
 	switch o.Kind {
 	case gateway.EmptyOutput:
 		e.Code, e.Status = gateway.EmptyResponse, 0

@@ -28,6 +28,7 @@ type Options struct {
 func Decode(body []byte, o Options) (*gateway.Envelope, *gateway.Error) {
 	e := &gateway.Envelope{Protocol: o.Protocol, Raw: body, Model: o.Model, Stream: o.Stream, Tokens: len(body) / 4}
 	d := decoder{env: e, scanner: scanner{b: body}, modelInPath: o.Model != ""}
+	d.others = d.room[:0]
 	if err := d.run(); err != nil {
 		return nil, err
 	}
@@ -44,8 +45,9 @@ type decoder struct {
 	scanner
 	env         *gateway.Envelope
 	modelInPath bool
-	seen        uint64   // known top-level names already met, as bits
-	others      []string // the other names
+	seen        uint64     // known top-level names already met, as bits
+	others      [][]byte   // the other names
+	room        [16][]byte // where they stand when they are few
 }
 
 func (d *decoder) run() *gateway.Error {
@@ -87,26 +89,27 @@ func (d *decoder) run() *gateway.Error {
 }
 
 // name reads a member name and the colon; it returns the offset of the value.
-func (d *decoder) name(i int) (string, int, *gateway.Error) {
+func (d *decoder) name(i int) ([]byte, int, *gateway.Error) {
 	if i >= len(d.b) || d.b[i] != '"' {
-		return "", i, d.syntax(d.fail(i, "expected a member name in double quotes"))
+		return nil, i, d.syntax(d.fail(i, "expected a member name in double quotes"))
 	}
 	end, err := d.str(i)
 	if err != nil {
-		return "", i, d.syntax(err)
+		return nil, i, d.syntax(err)
 	}
 	raw := d.b[i+1 : end-1]
 	colon := d.space(end)
 	if colon >= len(d.b) || d.b[colon] != ':' {
-		return "", i, d.syntax(d.fail(colon, "expected ':' after a member name"))
+		return nil, i, d.syntax(d.fail(colon, "expected ':' after a member name"))
 	}
-	name := string(raw)
 	if bytes.IndexByte(raw, '\\') >= 0 { // "mod\u0065l" is "model"
+		var name string
 		if err := json.Unmarshal(d.b[i:end], &name); err != nil {
-			return "", i, d.syntax(d.fail(i, "unreadable member name"))
+			return nil, i, d.syntax(d.fail(i, "unreadable member name"))
 		}
+		raw = []byte(name)
 	}
-	return name, d.space(colon + 1), nil
+	return raw, d.space(colon + 1), nil
 }
 
 // tail checks that nothing but space follows the object.

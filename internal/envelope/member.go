@@ -3,7 +3,6 @@ package envelope
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
 
 	"spillway/internal/gateway"
@@ -39,24 +38,29 @@ var known = map[string]int{
 }
 
 // member notes one top-level member: span covers name and value, the value begins at v.
-func (d *decoder) member(name string, span gateway.Span, v int) *gateway.Error {
-	which, ok := known[name]
+func (d *decoder) member(name []byte, span gateway.Span, v int) *gateway.Error {
+	which, ok := known[string(name)]
 	if !ok {
-		if slices.Contains(d.others, name) {
-			return d.twice(name, span.Start)
+		for _, other := range d.others {
+			if bytes.Equal(other, name) {
+				return d.twice(string(name), span.Start)
+			}
 		}
 		d.others = append(d.others, name)
 		return nil
 	}
 	if d.seen&(1<<which) != 0 {
-		return d.twice(name, span.Start)
+		return d.twice(string(name), span.Start)
 	}
 	d.seen |= 1 << which
 	value := d.b[v:span.End]
 	if string(value) == "null" && which != mModel {
+		if which == mStreamOptions {
+			d.env.StreamSpan = span
+		}
 		return nil
 	}
-	return d.note(which, name, value, span)
+	return d.note(which, value, span)
 }
 
 func (d *decoder) twice(name string, at int) *gateway.Error {
@@ -64,7 +68,7 @@ func (d *decoder) twice(name string, at int) *gateway.Error {
 		"so send it once", name, place(d.b, at))
 }
 
-func (d *decoder) note(which int, name string, value []byte, span gateway.Span) *gateway.Error {
+func (d *decoder) note(which int, value []byte, span gateway.Span) *gateway.Error {
 	e := d.env
 	switch which {
 	case mModel:

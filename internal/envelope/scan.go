@@ -1,9 +1,9 @@
 package envelope
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 )
 
 // maxDepth bounds nesting, so that a body of brackets cannot exhaust the stack.
@@ -18,7 +18,7 @@ type syntaxError struct {
 func (e *syntaxError) Error() string { return e.what }
 
 // scanner validates JSON by RFC 8259 while skipping over it. It builds nothing: a value is a range of bytes. Strings,
-// which are nearly all of a large body, are passed eight bytes at a time.
+// which are nearly all of a large body, are passed with vector instructions.
 type scanner struct {
 	b    []byte
 	high bool // a byte >= 0x80 was seen: the body must be checked as UTF-8
@@ -179,60 +179,91 @@ func (s *scanner) digits(i int) int {
 	return i
 }
 
-const (
-	lows  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
+const highs = 0x8080808080808080
 
-// special marks, in the top bit of each byte of w, the bytes that end a plain run inside a string: a quote, a
-// backslash or a control character. Bytes >= 0x80 are never marked.
-func special(w uint64) uint64 {
-	quote := w ^ (lows * '"')
-	slash := w ^ (lows * '\\')
-	// x - 1 borrows into the top bit exactly for x = 0 (and w - 0x20 for w < 0x20); &^ w removes bytes >= 0x80. A
-	// borrow can also mark the byte above a real hit, never one below it, so the lowest mark is always true.
-	return ((quote - lows) &^ quote & highs) | ((slash - lows) &^ slash & highs) | ((w - lows*0x20) &^ w & highs)
+// plain checks a run inside a string that holds neither quote nor backslash: it returns the offset of the first control
+// character in b, or -1, and whether any byte is >= 0x80. Thirty-two bytes go through at once.
+func plain(b []byte) (control int, high bool) {
+	const spaces = 0x2020202020202020
+	var all uint64
+	i := 0
+	for ; i+32 <= len(b); i += 32 {
+		w0, w1 := binary.LittleEndian.Uint64(b[i:]), binary.LittleEndian.Uint64(b[i+8:])
+		w2, w3 := binary.LittleEndian.Uint64(b[i+16:]), binary.LittleEndian.Uint64(b[i+24:])
+		// For x < 0x20 the subtraction borrows into the top bit; &^ x keeps bytes >= 0x80 out. A borrow may mark the byte
+		// above a control character as well, so a mark says only that there is one.
+		if ((w0-spaces)&^w0|(w1-spaces)&^w1|(w2-spaces)&^w2|(w3-spaces)&^w3)&highs != 0 {
+			break
+		}
+		all |= w0 | w1 | w2 | w3
+	}
+	for ; i < len(b); i++ {
+		if b[i] < 0x20 {
+			return i, all&highs != 0
+		}
+		all |= uint64(b[i])
+	}
+	return -1, all&highs != 0
 }
 
-// str skips the string that begins with the quote at i.
+// str skips the string that begins with the quote at i. Quotes and backslashes are found by the library's vector code.
 func (s *scanner) str(i int) (int, error) {
-	b := s.b
 	i++
-	var high uint64
 	for {
-		for i+8 <= len(b) {
-			w := binary.LittleEndian.Uint64(b[i:])
-			if m := special(w); m != 0 {
-				n := bits.TrailingZeros64(m) / 8
-				high |= w & (1<<(8*n) - 1)
-				i += n
-				break
-			}
-			high |= w
-			i += 8
+		quote := bytes.IndexByte(s.b[i:], '"')
+		run := s.b[i:]
+		if quote >= 0 {
+			run = run[:quote]
 		}
-		if i >= len(b) {
-			return i, s.fail(i, "")
+		slash := bytes.IndexByte(run, '\\')
+		if slash >= 0 {
+			run = run[:slash]
 		}
-		switch c := b[i]; {
-		case c == '"':
-			if high&highs != 0 {
-				s.high = true
+		control, high := plain(run)
+		s.high = s.high || high
+		switch {
+		case control >= 0:
+			return i + control, s.fail(i+control, "a control character (0x%02x) inside a string must be escaped", run[control])
+		case slash >= 0:
+			n, err := s.escapes(i + slash)
+			if err != nil {
+				return n, err
 			}
-			return i + 1, nil
+			i = n
+		case quote >= 0:
+			return i + quote + 1, nil
+		default:
+			return len(s.b), s.fail(len(s.b), "")
+		}
+	}
+}
+
+// escapes skips the run of escapes and short stretches between them that begins at i: text that is full of escapes would
+// otherwise pay for two searches per escape.
+func (s *scanner) escapes(i int) (int, error) {
+	for i < len(s.b) {
+		switch c := s.b[i]; {
 		case c == '\\':
 			n, err := s.escape(i)
 			if err != nil {
-				return i, err
+				return n, err
 			}
 			i = n
-		case c < 0x20:
-			return i, s.fail(i, "a control character (0x%02x) inside a string must be escaped", c)
 		default:
-			high |= uint64(c)
-			i++
+			for n := 0; n < 24 && i < len(s.b); n++ {
+				c := s.b[i]
+				if c == '"' || c == '\\' || c < 0x20 {
+					break
+				}
+				s.high = s.high || c >= 0x80
+				i++
+			}
+			if i >= len(s.b) || s.b[i] != '\\' {
+				return i, nil
+			}
 		}
 	}
+	return i, nil
 }
 
 // escape skips the escape that begins with the backslash at i.

@@ -75,6 +75,9 @@ func usageEdit(e *gateway.Envelope, edit Edit) ([]byte, gateway.Span) {
 	if json.Unmarshal(members["stream_options"], &inner) != nil {
 		return nil, gateway.Span{}
 	}
+	if inner == nil { // stream_options: null
+		inner = map[string]json.RawMessage{}
+	}
 	inner["include_usage"] = json.RawMessage("true")
 	value, err := json.Marshal(inner)
 	if err != nil {
