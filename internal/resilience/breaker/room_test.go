@@ -416,6 +416,44 @@ func TestP26AutoScope(t *testing.T) {
 	})
 }
 
+// TestP11LiveInTheRoom: after any mess, with every permit lost, whoever is asked for alone comes back in time: the other
+// model, the connection, the provider's group cannot hold it back for longer than an open time and a lease.
+func TestP11LiveInTheRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room := New(Options{AttemptMax: attemptMax})
+		var all []*Handle
+		for i := range 6 {
+			all = append(all, room.Bind(candidate("p", fmt.Sprint("c", i%3), fmt.Sprint("m", i/3)), Recommended()))
+		}
+		now := t0
+		for range rapid.IntRange(1, 150).Draw(t, "n") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond)
+			p, out := all[rapid.IntRange(0, 5).Draw(t, "who")].Allow(context.Background(), nil, now)
+			if !out.OK() {
+				continue
+			}
+			switch rapid.IntRange(0, 8).Draw(t, "end") {
+			case 0:
+				p.Alive(now)
+			case 1: // lost
+			case 2:
+				p.Record(ok(), now)
+			case 3, 4:
+				p.Record(gateway.Outcome{Kind: gateway.ServiceError, BelowHTTP: true}, now)
+			default:
+				p.Record(fail(), now)
+			}
+		}
+		h := all[rapid.IntRange(0, 5).Draw(t, "alone")]
+		for end := now.Add(5*time.Minute + attemptMax + 10*time.Second); h.State(now) != Closed; now = now.Add(time.Second) {
+			if now.After(end) {
+				t.Fatalf("%v, %+v", h.State(now), h.Peek(nil, now))
+			}
+			try(h, ok(), now)
+		}
+	})
+}
+
 // TestP26MemberSuccessLifts: with two of three out, the third waits for the first that is due, and first content
 // anywhere lets it go at once.
 func TestP26MemberSuccessLifts(t *testing.T) {
