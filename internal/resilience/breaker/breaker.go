@@ -49,6 +49,9 @@ type Options struct {
 	Keep resilience.Keep
 	// OnTransition hears every change of state, degraded included. It is called without any lock held.
 	OnTransition func(Transition)
+	// OnFree hears that a candidate may have become runnable without a transition: a probe slot was given back while
+	// the key stays half-open, or first content lifted a provider's outage. It is called without any lock held.
+	OnFree func()
 	// Rand is a number in [0,1) for the jitter of open times; nil = no jitter. It must be safe for concurrent use.
 	Rand func() float64
 	// AttemptMax is the longest time an attempt may be silent; 0 = last_chance of the connection, else 5 min. The lease

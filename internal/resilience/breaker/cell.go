@@ -83,6 +83,7 @@ type effects struct {
 	key    string
 	at     int64
 	moved  bool // the phase changed: the provider's group must judge again
+	freed  bool // a probe slot came free, nothing else
 }
 
 func (c *cell) bind(r *rules) {
@@ -168,10 +169,11 @@ func (c *cell) effects(room *Room, r *rules, ch change) *effects {
 	moved := before.st != c.s.st || ch.ev.kind >= evForceOpen || c.s.ep != before.ep
 	counted := c.s.fails != c.saved && now-c.savedAt >= saveEvery ||
 		c.s.st == half && c.s.nb > before.nb // the pacing of probes outlives a restart
-	if !moved && degraded == was && !counted {
+	freed := !moved && c.s.st == half && c.s.nl < before.nl
+	if !moved && degraded == was && !counted && !freed {
 		return nil
 	}
-	e := &effects{key: c.id.key, at: max(now, c.savedAt+1), moved: moved}
+	e := &effects{key: c.id.key, at: max(now, c.savedAt+1), moved: moved, freed: freed}
 	c.shown = degraded
 	switch {
 	case moved:
@@ -267,7 +269,7 @@ func (c *cell) idle(since int64) bool {
 
 // settle carries out effects: the record first, so that nothing depends on what is not yet kept.
 func (r *Room) settle(g *group, all ...*effects) {
-	moved := false
+	moved, freed := false, false
 	for _, e := range all {
 		if e == nil {
 			continue
@@ -275,10 +277,13 @@ func (r *Room) settle(g *group, all ...*effects) {
 		if e.record != nil {
 			r.opts.Keep.Save(keepRecord(r, e))
 		}
-		moved = moved || e.moved
+		moved, freed = moved || e.moved, freed || e.freed
 	}
 	if moved && g != nil {
 		g.judge()
+	}
+	if freed {
+		r.free()
 	}
 	if r.opts.OnTransition == nil {
 		return
@@ -289,5 +294,11 @@ func (r *Room) settle(g *group, all ...*effects) {
 				r.opts.OnTransition(t)
 			}
 		}
+	}
+}
+
+func (r *Room) free() {
+	if r.opts.OnFree != nil {
+		r.opts.OnFree()
 	}
 }

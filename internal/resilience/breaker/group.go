@@ -66,15 +66,17 @@ func (g *group) retain(live map[string]bool) {
 	g.judge()
 }
 
-// content is first content on any connection of the provider, which lifts every verdict older than it.
-func (g *group) content(now int64) {
+// content is first content on any connection of the provider, which lifts every verdict older than it. It reports
+// whether it lifted one.
+func (g *group) content(now int64) bool {
 	if g.out.Load() == nil {
-		return
+		return false
 	}
 	g.mu.Lock()
 	g.contentAt = max(g.contentAt, now)
 	g.mu.Unlock()
 	g.judge()
+	return g.quiet()
 }
 
 // trip is one tripped connection as the judgement sees it.

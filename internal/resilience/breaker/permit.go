@@ -39,8 +39,8 @@ func (p *permit) Alive(now time.Time) {
 	p.alive = true
 	up, own := p.each(evAlive, ns)
 	p.mu.Unlock()
-	if h.group != nil {
-		h.group.content(ns)
+	if h.group != nil && h.group.content(ns) {
+		h.room.free()
 	}
 	if up != nil || own != nil {
 		h.room.settle(h.group, up, own)
@@ -91,8 +91,8 @@ func (p *permit) Record(o gateway.Outcome, now time.Time) {
 	}
 	up, own := p.report(&o, pol, ns)
 	p.mu.Unlock()
-	if h.group != nil && first && (pol.class == succeeded || pol.class == alive) {
-		h.group.content(ns)
+	if h.group != nil && first && (pol.class == succeeded || pol.class == alive) && h.group.content(ns) {
+		h.room.free()
 	}
 	if up != nil || own != nil {
 		h.room.settle(h.group, up, own)

@@ -560,6 +560,37 @@ func TestContentReachesBothCells(t *testing.T) {
 	}
 }
 
+// TestFreedSlotsAreTold: who waits for a probe is woken when its slot comes back, though the state stays half-open.
+func TestFreedSlotsAreTold(t *testing.T) {
+	freed := 0
+	var room *Room
+	room = New(Options{OnFree: func() { freed++; room.Status(t0) }})
+	h := room.Bind(candidate("p", "a", "m"), quick())
+	times(5, func() { try(h, fail(), t0) })
+	now := t0.Add(10 * time.Second)
+	for i, end := range []func(resilience.Permit){
+		func(p resilience.Permit) { p.Record(gateway.Outcome{Kind: gateway.Canceled}, now) },
+		func(p resilience.Permit) { p.Record(gateway.Outcome{Kind: gateway.RateLimited}, now) },
+		func(p resilience.Permit) { p.Alive(now) },
+	} {
+		p, out := h.Allow(context.Background(), nil, now)
+		if !out.Probe || freed != i {
+			t.Fatalf("%d: %+v, told %d times", i, out, freed)
+		}
+		end(p)
+		if freed != i+1 || h.State(now) != HalfOpen {
+			t.Fatalf("%d: told %d times, %v", i, freed, h.State(now))
+		}
+		now = now.Add(time.Second)
+	}
+	a, b := room.Bind(candidate("q", "b", "m"), quick()), room.Bind(candidate("q", "c", "m"), quick())
+	c, _ := room.Bind(candidate("q", "d", "m"), quick()).Allow(context.Background(), nil, now)
+	times(5, func() { try(a, fail(), now); try(b, fail(), now) })
+	if c.Alive(now); freed != 4 {
+		t.Error("a lifted outage was not told")
+	}
+}
+
 // TestHalfTakenIsGivenBack: the connection's probe is returned when the model's is lost to somebody faster.
 func TestHalfTakenIsGivenBack(t *testing.T) {
 	h := New(Options{}).Bind(candidate("p", "a", "m"), quick())
