@@ -125,7 +125,7 @@ func (r *run) leaveQueue(served bool) {
 		return
 	}
 	r.waiter.Leave(served)
-	r.waiter = nil
+	r.waiter, r.waiting = nil, gateway.ReasonNone // the next wait is another one
 	if cb := r.engine.Events.Waiting; cb != nil {
 		cb(-1)
 	}

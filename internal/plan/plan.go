@@ -74,7 +74,11 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 	}
 	for i, c := range pool.Candidates {
 		r := pl.rulings[i]
-		if depends := r.Probe || r.Reason == gateway.NotBefore; depends {
+		if allowed != nil && !allowed(c.Candidate.Connection) {
+			continue
+		}
+		// With nothing plainly runnable what was forbidden may be a trial that is not for requests with an alternative.
+		if depends := r.Probe || r.Reason == gateway.NotBefore || pl.Open == 0 && r.Verdict == resilience.Forbidden; depends {
 			ask.Fallbacks = pl.Open
 			pl.rulings[i] = c.Peek(ask, now)
 		}
