@@ -287,6 +287,12 @@ func (m *mover) trim(trouble error) (more bool) {
 
 // Flush moves everything that was taken so far to the store before it returns, or says why it could not.
 func (l *Ledger) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	started := l.moved
+	l.mu.Unlock()
+	if !started {
+		return errors.New("account: not open")
+	}
 	if err := l.way.Flush(); err != nil && !errors.Is(err, journal.ErrLate) {
 		return err
 	}

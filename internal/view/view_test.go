@@ -145,7 +145,7 @@ func TestEveryReasonAndKindHasWords(t *testing.T) {
 			t.Errorf("reason %s is told as %q", r, p)
 		}
 	}
-	for k := gateway.Kind(0); k < gateway.NumKinds; k++ {
+	for k := range gateway.NumKinds {
 		if k != gateway.Success && advice[k] == "" {
 			t.Errorf("no advice for %s", k)
 		}

@@ -42,7 +42,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		if err != nil {
 			return err
 		}
-		for _, stmt := range strings.Split(string(script), ";\n") {
+		for stmt := range strings.SplitSeq(string(script), ";\n") {
 			if strings.TrimSpace(stmt) == "" {
 				continue
 			}
