@@ -57,6 +57,7 @@ type traffic struct {
 	note   func(i int, now time.Time)
 
 	next    atomic.Int64
+	over    context.CancelFunc // no further call begins
 	mu      sync.Mutex
 	results map[int]client.Result
 }
@@ -80,7 +81,11 @@ func (t *traffic) more(ctx context.Context, began time.Time) (int, bool) {
 		return 0, false
 	}
 	i := int(t.next.Add(1)) - 1
-	return i, l.Calls == 0 || i < l.Calls
+	if l.Calls > 0 && i >= l.Calls {
+		t.over()
+		return 0, false
+	}
+	return i, true
 }
 
 func (t *traffic) call(ctx context.Context, i int) {
@@ -114,13 +119,16 @@ func (t *traffic) workers(ctx context.Context, began time.Time) {
 	for _, s := range t.s.Load.Steps {
 		most = max(most, s.Workers)
 	}
+	waiting, over := context.WithCancel(ctx)
+	defer over()
+	t.over = over
 	var wg sync.WaitGroup
 	for w := range most {
 		wg.Go(func() {
 			for {
 				elapsed := time.Since(began)
 				if _, n, next := level(t.s.Load, elapsed); w >= n {
-					if next == 0 || pause(ctx, next-elapsed) != nil {
+					if next == 0 || pause(waiting, next-elapsed) != nil {
 						return
 					}
 					continue
@@ -138,6 +146,7 @@ func (t *traffic) workers(ctx context.Context, began time.Time) {
 
 // arrivals begins calls at a rate, whatever becomes of the earlier ones.
 func (t *traffic) arrivals(ctx context.Context, began time.Time) {
+	t.over = func() {}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var due time.Duration

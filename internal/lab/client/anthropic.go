@@ -78,6 +78,9 @@ func (messages) event(r *reading, f frame) error {
 	if err := json.Unmarshal(f.data, &e); err != nil {
 		return fmt.Errorf("a malformed event: %w", err)
 	}
+	if e.Type == "" {
+		return errors.New("an event without a type")
+	}
 	if f.name != e.Type {
 		return fmt.Errorf("event %q carries type %q", f.name, e.Type)
 	}
