@@ -235,7 +235,7 @@ func (f *flight) pump(door Door) (clientGone bool) {
 			return false
 		}
 		if ended != nil {
-			f.streamEnded(ended)
+			f.streamEnded(ended, door)
 			return false
 		}
 		_, ended = f.reader.Fill()
@@ -277,9 +277,14 @@ func (f *flight) drain() {
 }
 
 // streamEnded judges the end of a committed stream: complete only with the protocol's terminal evidence.
-func (f *flight) streamEnded(err error) {
+func (f *flight) streamEnded(err error, door Door) {
 	switch {
 	case f.facts.terminal:
+		if c, ok := f.run.job.Family.(protocol.Closer); ok {
+			if mark := c.AppendClose(nil, &f.state); len(mark) > 0 {
+				_ = f.write(door, mark) // the answer is whole: a client that left now has lost nothing
+			}
+		}
 		f.complete()
 	case err == io.EOF:
 		f.end(verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header, Phase: verdict.PhaseStream})

@@ -52,3 +52,11 @@ type Family interface {
 	// writes it, and every other byte as it was.
 	ReplaceModel(dst, data []byte, model string) []byte
 }
+
+// Closer is a family whose streams have a closing mark behind the terminal evidence. An upstream that leaves it out has
+// given a whole answer, but strict clients wait for the mark.
+type Closer interface {
+	// AppendClose appends what is missing at the end of a complete stream and advances st; nothing for one that is
+	// closed or not complete.
+	AppendClose(dst []byte, st *StreamState) []byte
+}

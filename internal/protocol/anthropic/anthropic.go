@@ -84,14 +84,28 @@ type blockStop struct {
 // that would look like a clean end.
 func (Family) StreamError(dst []byte, e *gateway.Error, st *protocol.StreamState) []byte {
 	if st != nil {
-		for st.Open > 0 {
-			st.Open--
-			stop := blockStop{Type: "content_block_stop", Index: st.Blocks[st.Open]}
-			dst = sse.AppendEvent(dst, stop.Type, protocol.AppendJSON(nil, stop))
-		}
+		dst = closeBlocks(dst, st)
 		st.Closed = true
 	}
 	return sse.AppendEvent(dst, "error", appendError(nil, e, true))
+}
+
+func closeBlocks(dst []byte, st *protocol.StreamState) []byte {
+	for st.Open > 0 {
+		st.Open--
+		stop := blockStop{Type: "content_block_stop", Index: st.Blocks[st.Open]}
+		dst = sse.AppendEvent(dst, stop.Type, protocol.AppendJSON(nil, stop))
+	}
+	return dst
+}
+
+// AppendClose implements protocol.Closer: the stop reason has been told, message_stop is missing.
+func (Family) AppendClose(dst []byte, st *protocol.StreamState) []byte {
+	if st.Closed || !st.Complete() {
+		return dst
+	}
+	st.Closed = true
+	return sse.AppendEvent(closeBlocks(dst, st), "message_stop", []byte(`{"type":"message_stop"}`))
 }
 
 // Comment implements protocol.Family.

@@ -61,6 +61,15 @@ func (Family) StreamError(dst []byte, e *gateway.Error, st *protocol.StreamState
 	return sse.AppendEvent(dst, "", []byte("[DONE]"))
 }
 
+// AppendClose implements protocol.Closer.
+func (Family) AppendClose(dst []byte, st *protocol.StreamState) []byte {
+	if st.Closed || !st.Complete() {
+		return dst
+	}
+	st.Closed = true
+	return sse.AppendEvent(dst, "", []byte("[DONE]"))
+}
+
 func appendError(dst []byte, e *gateway.Error, inStream bool) []byte {
 	return protocol.AppendJSON(dst, map[string]protocol.ErrorObject{"error": protocol.NewErrorObject(e, inStream)})
 }
