@@ -207,3 +207,52 @@ func checkAfterKill(t *testing.T, l *Ledger, st *sqlite.Store, done, begun map[g
 		t.Errorf("room record %d, the child said %d was kept", got, kept)
 	}
 }
+
+// TestIntentSurvivesRotation: a request outlives the segments in which it began; after a crash it is still known, and
+// one that ended long ago is not brought back. The crash is a copy of the files: what kill -9 would leave.
+func TestIntentSurvivesRotation(t *testing.T) {
+	st, dir, after := store.Memory(), t.TempDir(), t.TempDir()
+	l := openLedger(t, Options{Store: st, Retention: -1, Journal: openJournal(t, journal.Options{Dir: dir, SegmentBytes: 8 << 10})})
+	long, cutOff := journey(900001), journey(900002)
+	long.Attempts, cutOff.Attempts = nil, nil
+	l.Begin(long)
+	l.Begin(cutOff)
+	begun := cutOff.ID
+	cutOff.Attempts = []gateway.Attempt{{N: 1, Connection: "openai-1", BeganAt: t0}}
+	cutOff.Usage = gateway.Usage{}
+	l.Begin(cutOff) // again, at dispatch: the interruption tells more
+	for i := range 500 {
+		j := journey(i)
+		l.Begin(j)
+		l.Close(j)
+		if i%100 == 99 {
+			if err := l.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l.Close(long)
+	if err := l.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if l.way.Mark().Segment[len(l.way.Mark().Segment)-len("-00000001.journal"):] == "-00000001.journal" {
+		t.Fatal("no segment was finished: the test proves nothing")
+	}
+	if err := os.CopyFS(filepath.Join(after, "journal"), os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	l2 := openLedger(t, Options{Store: st, Retention: -1, Journal: openJournal(t, journal.Options{Dir: filepath.Join(after, "journal")})})
+	got, err := l2.Get(ctx, begun)
+	if err != nil || got.Code != string(Interrupted) || got.Usage != (gateway.Usage{Input: 1180, Estimated: true}) {
+		t.Errorf("the request that was cut off: %+v, %v", got, err)
+	}
+	if got, err := l2.Get(ctx, long.ID); err != nil || got.Code != "" {
+		t.Errorf("the request that ended: %+v, %v", got, err)
+	}
+	if tot := l2.Totals(); tot.Interrupted != 1 || tot.Stored != 1 {
+		t.Errorf("%+v", tot)
+	}
+	if sum := usageOf(t, st); sum.Requests != 502 {
+		t.Errorf("usage counts %d requests, want 502", sum.Requests)
+	}
+}
