@@ -1,9 +1,8 @@
 package strategy
 
 import (
-	"cmp"
+	"math"
 	"math/rand/v2"
-	"slices"
 )
 
 // healthFloor is the least success that a score assumes: a beaten-down source keeps a trickle, through which its
@@ -14,7 +13,7 @@ const healthFloor = 0.05
 // than its p95 already weighs half a failure, so a source that stopped answering loses rank before its attempts end.
 // Source: seed 001 section 3.2 and resilience.md section 10; dividing the load by the limit keeps an empty bad source
 // from beating a busy good one.
-func score(it Item) float64 {
+func score(it *Item) float64 {
 	success := it.Success
 	if it.Silent > 0 && it.InFlight > 0 {
 		success *= 1 - 0.5*min(it.Silent/float64(it.InFlight), 1)
@@ -29,18 +28,17 @@ func score(it Item) float64 {
 // healthAware puts the better of two random eligible items first (power of two choices); the rest follow by score with
 // 10 % jitter, so that many workers do not all spill onto the same second-best.
 func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
-	var buf [128]float64
-	jittered := buf[:0]
+	var buf [inline]uint64
+	keys := buf[:0]
 	eligible := 0
 	for i := range items {
-		jittered = append(jittered, score(items[i])*(1-0.1*r.Float64()))
+		jittered := score(&items[i]) * (1 - 0.1*r.Float64())
+		keys = append(keys, key(&items[i], maxValue-math.Float64bits(jittered)>>(64-valueBits), i))
 		if items[i].Eligible {
 			eligible++
 		}
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(eligibleFirst(items, a, b), cmp.Compare(jittered[b], jittered[a]), cmp.Compare(a, b))
-	})
+	byKey(order, keys)
 	if eligible < 2 {
 		return
 	}
@@ -49,10 +47,8 @@ func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
 	if y >= x {
 		y++
 	}
-	if score(items[order[y]]) > score(items[order[x]]) {
+	if score(&items[order[y]]) > score(&items[order[x]]) {
 		x = y
 	}
-	head := order[x]
-	copy(order[1:x+1], order[:x])
-	order[0] = head
+	toFront(order, x)
 }

@@ -1,7 +1,6 @@
 package strategy
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 )
@@ -10,24 +9,13 @@ import (
 // With nothing failing this is the plain rotation; with failures it stays even, which a bare cursor does not: there the
 // item behind a failing one gets a double share. An item that was away does not catch up (State.floor).
 func roundRobin(order []int, items []Item, s *State, _ *rand.Rand) {
-	var buf [32]uint64
-	used, last := s.counts(buf[:0], len(items))
+	var buf [inline]uint64
+	keys, last := s.counts(buf[:0], len(items))
 	n := len(items)
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(
-			eligibleFirst(items, a, b),
-			cmp.Compare(used[a], used[b]),
-			cmp.Compare((a-last-1+n)%n, (b-last-1+n)%n),
-		)
-	})
-}
-
-func eligibleFirst(items []Item, a, b int) int {
-	switch {
-	case items[a].Eligible == items[b].Eligible:
-		return 0
-	case items[a].Eligible:
-		return -1
+	least := slices.Min(keys)
+	for i, used := range keys {
+		behind := uint64(i-last-1+n) % uint64(n)
+		keys[i] = key(&items[i], (used-least)<<positionBits|behind, i)
 	}
-	return 1
+	byKey(order, keys)
 }

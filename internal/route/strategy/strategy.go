@@ -7,6 +7,7 @@
 package strategy
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -81,13 +82,32 @@ func (k Kind) Rank(order []int, items []Item, s *State, r *rand.Rand) []int {
 	for i := range items {
 		order = append(order, i)
 	}
-	if len(order) > 1 {
+	if len(order) > 1 && len(order) <= maxItems {
 		table[k].rank(order, items, s, r)
 	}
 	return order
 }
 
-// byPriority is the configured order: priority, then position.
+// byPriority is the configured order among the eligible, then among the others: priority, then position. A catalogue
+// lists connections by priority already, so mostly nothing has to be sorted.
 func byPriority(order []int, items []Item, _ *State, _ *rand.Rand) {
-	slices.SortStableFunc(order, func(a, b int) int { return items[a].Priority - items[b].Priority })
+	for i := 1; i < len(items); i++ {
+		if items[i].Priority < items[i-1].Priority {
+			slices.SortFunc(order, func(a, b int) int {
+				return cmp.Or(cmp.Compare(items[a].Priority, items[b].Priority), cmp.Compare(a, b))
+			})
+			break
+		}
+	}
+	var buf [inline]int
+	out, at := buf[:0], 0
+	for _, i := range order {
+		if items[i].Eligible {
+			order[at] = i
+			at++
+		} else {
+			out = append(out, i)
+		}
+	}
+	copy(order[at:], out)
 }
