@@ -213,25 +213,36 @@ type bubble struct {
 	ups     map[string]*upstreamServer
 	servers []*http.Server
 	served  sync.WaitGroup
-	asked   int // generation requests sent through Ask
-	mu      sync.Mutex
+	running group // requests that run beside the test
 
 	// lenient switches the comparison of the decision log with the upstreams' logs off, for tests in which attempts end
 	// before they reach an upstream.
 	lenient bool
 }
 
+// group counts what runs beside a test.
+type group struct {
+	sync.WaitGroup
+	n int
+}
+
+func (g *group) Go(f func()) {
+	g.n++
+	g.WaitGroup.Go(f)
+}
+
 // gatewayURL is where the client finds the gateway.
 const gatewayURL = "http://127.0.0.1:4000"
 
 // inBubble runs a test in a bubble of its own and checks what must hold at the end of every test.
-func inBubble(t *testing.T, test func(b *bubble)) {
+func inBubble(t *testing.T, test func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{t: t, net: newPipeNet(), store: store.Memory(), ups: map[string]*upstreamServer{}}
 		b.client = client.New(&http.Transport{DialContext: b.net.Dial, DisableCompression: true, MaxIdleConnsPerHost: 512})
 		defer b.shutDown()
-		test(b)
+		test(t, b)
+		b.running.Wait()
 		b.invariants()
 	})
 }
@@ -337,6 +348,7 @@ func (b *bubble) closeApp() {
 }
 
 func (b *bubble) shutDown() {
+	b.running.Wait()
 	b.client.Close()
 	if b.app != nil {
 		b.closeApp()
@@ -359,9 +371,6 @@ func (b *bubble) AskCtx(ctx context.Context, q client.Request) client.Result {
 	if q.Prompt == "" {
 		q.Prompt = "why is the sky blue"
 	}
-	b.mu.Lock()
-	b.asked++
-	b.mu.Unlock()
 	return b.client.Call(ctx, q)
 }
 
@@ -436,7 +445,9 @@ func (b *bubble) Story() string {
 func (b *bubble) Out() []string {
 	var out []string
 	for _, s := range b.app.Status() {
-		if s.State != "in_flight" && s.State != "adaptive" && s.State != "paced" && s.State != "degraded" {
+		switch s.State {
+		case "in_flight", "adaptive", "paced", "degraded", "active":
+		default:
 			out = append(out, fmt.Sprintf("%s %s %s (%s) until %s", s.Layer, s.Key, s.State, s.Reason, s.Until.Format(time.TimeOnly)))
 		}
 	}

@@ -128,7 +128,7 @@ func runMatrix(t *testing.T, p gateway.Protocol) {
 			}
 			q := client.Request{Protocol: p, Model: "smart", Stream: stream}
 			t.Run(r.name+"/"+form+"/alone", func(t *testing.T) {
-				inBubble(t, func(b *bubble) {
+				inBubble(t, func(t *testing.T, b *bubble) {
 					b.Source("bad", r.fault)
 					b.Open(providers("bad") + combo("bad"))
 					judge(t, b.Ask(q), w)
@@ -138,7 +138,7 @@ func runMatrix(t *testing.T, p gateway.Protocol) {
 				w = rightAnswer
 			}
 			t.Run(r.name+"/"+form+"/with fallback", func(t *testing.T) {
-				inBubble(t, func(b *bubble) {
+				inBubble(t, func(t *testing.T, b *bubble) {
 					b.Source("bad", r.fault)
 					b.Source("good")
 					b.Open(providers("bad", "good") + combo("bad", "good"))
