@@ -210,6 +210,7 @@ type bubble struct {
 	store   store.Store
 	config  []byte
 	client  *client.Client
+	http    *http.Client // the same network, for tests that look at bytes
 	ups     map[string]*upstreamServer
 	servers []*http.Server
 	served  sync.WaitGroup
@@ -239,7 +240,8 @@ func inBubble(t *testing.T, test func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubble{t: t, net: newPipeNet(), store: store.Memory(), ups: map[string]*upstreamServer{}}
-		b.client = client.New(&http.Transport{DialContext: b.net.Dial, DisableCompression: true, MaxIdleConnsPerHost: 512})
+		transport := &http.Transport{DialContext: b.net.Dial, DisableCompression: true, MaxIdleConnsPerHost: 512}
+		b.client, b.http = client.New(transport), &http.Client{Transport: transport}
 		defer b.shutDown()
 		test(t, b)
 		b.running.Wait()
@@ -372,6 +374,21 @@ func (b *bubble) AskCtx(ctx context.Context, q client.Request) client.Result {
 		q.Prompt = "why is the sky blue"
 	}
 	return b.client.Call(ctx, q)
+}
+
+// Post sends a chat body and returns the open answer.
+func (b *bubble) Post(path, body string) *http.Response {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, gatewayURL+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := b.http.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res
 }
 
 // Right fails the test unless the result is the whole right answer.

@@ -606,8 +606,8 @@ func TestEndless429EndsAfterTheStallWindow(t *testing.T) {
 	}
 }
 
-// l: everything cools down for 20 s: the request waits and is answered, also one that attempted nothing itself.
-func TestWaitsWhileEverythingCools(t *testing.T) {
+// l and P42: everything cools down for 20 s: the request waits and is answered, also one that attempted nothing itself.
+func TestP42WaitsWhileEverythingCools(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		for _, n := range []string{"a", "b"} {
 			b.Source(n, lab.Fault{Kind: fault.RateLimit, RetryAfter: 20 * time.Second, Times: 1})

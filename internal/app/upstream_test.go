@@ -74,3 +74,10 @@ func answerJSON(w http.ResponseWriter, status int, body string) {
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body)
 }
+
+// streamed reports whether a chat request asked for a stream. It may be called more than once.
+func streamed(r *http.Request) bool {
+	body, restore := peekBody(r)
+	restore()
+	return bytes.Contains(body, []byte(`"stream":true`))
+}
