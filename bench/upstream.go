@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -118,7 +119,7 @@ func readRequest(r *bufio.Reader) (string, error) {
 	}
 	_, rest, _ := bytes.Cut(peek, []byte(`"model":"`))
 	model, _, _ := bytes.Cut(rest, []byte(`"`))
-	name := string(model)
+	name := strings.TrimPrefix(string(model), "bench/") // the bare proxy leaves the provider in
 	_, err = r.Discard(length)
 	return name, err
 }

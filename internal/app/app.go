@@ -109,7 +109,7 @@ func (a *App) setup(ctx context.Context) error {
 		return err
 	}
 	a.metrics = newMetrics(a)
-	a.rooms = newRooms(events{keep: a.ledger.Keep(), transition: a.onTransition, changed: a.onChange})
+	a.rooms = newRooms(cfg.Global(), events{keep: a.ledger.Keep(), transition: a.onTransition, changed: a.onChange})
 	records, err := a.ledger.Records(ctx)
 	if err != nil {
 		return fmt.Errorf("read the state of the last run: %w", err)

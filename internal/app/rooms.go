@@ -1,11 +1,13 @@
 package app
 
 import (
+	"math/rand/v2"
 	"net/url"
 	"sync"
 	"time"
 
 	"spillway/internal/catalog"
+	"spillway/internal/config"
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 	"spillway/internal/protocol/families"
@@ -42,9 +44,9 @@ type events struct {
 	changed    func(resilience.Status, time.Time)
 }
 
-func newRooms(e events) *rooms {
+func newRooms(set *config.Settings, e events) *rooms {
 	r := &rooms{
-		health: health.New(health.Options{}), outage: outage.New(outage.Default()), queues: queue.New(queue.Options{}),
+		health: health.New(health.Options{Config: set.Health}), outage: outage.New(set.Outage), queues: queue.New(queue.Options{}),
 		strategies: map[string]*strategy.State{}, returning: map[gateway.ConnectionID]*cooldown.Handle{},
 	}
 	// What comes back from isolation may be what somebody in line waits for.
@@ -52,19 +54,21 @@ func newRooms(e events) *rooms {
 		r.queues.Wake()
 		e.changed(s, now)
 	}
-	r.breaker = breaker.New(breaker.Options{Keep: e.keep, OnTransition: func(t breaker.Transition) {
-		r.transition(t)
-		e.transition(t)
-	}})
-	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, OnChange: changed})
-	r.lockout = lockout.New(lockout.Options{Keep: e.keep, OnChange: changed})
+	r.breaker = breaker.New(breaker.Options{Keep: e.keep, Rand: rand.Float64, OnFree: r.queues.Wake,
+		OnTransition: func(t breaker.Transition) {
+			r.transition(t)
+			e.transition(t)
+		}})
+	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, OnChange: changed, Rand: rand.Float64})
+	r.lockout = lockout.New(lockout.Options{Keep: e.keep, OnChange: changed, Rand: rand.Float64})
 	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
 	return r
 }
 
-// transition lets a connection whose breaker closed return by ramp, and wakes who waits for it.
+// transition lets a connection whose breaker closed return by ramp, and wakes who waits for it. One model that comes back
+// says nothing about the connection, which was never away.
 func (r *rooms) transition(t breaker.Transition) {
-	if t.To == breaker.Closed && (t.From == breaker.Open || t.From == breaker.HalfOpen) && t.Actor == "" {
+	if t.To == breaker.Closed && t.Model == "" && (t.From == breaker.Open || t.From == breaker.HalfOpen) && t.Actor == "" {
 		r.mu.Lock()
 		h := r.returning[t.Connection]
 		r.mu.Unlock()

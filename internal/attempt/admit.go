@@ -29,6 +29,15 @@ func (p *permits) alive(now time.Time) {
 	}
 }
 
+// renew prolongs the leases of those permits that have one: a probe that still shows signs of life keeps its place.
+func (p *permits) renew(now time.Time) {
+	for _, x := range p.taken[:p.n] {
+		if lease, ok := x.(interface{ Renew(time.Time) }); ok {
+			lease.Renew(now)
+		}
+	}
+}
+
 // record teaches every room and releases, in reverse order, once.
 func (p *permits) record(o gateway.Outcome, now time.Time) {
 	if p.done {

@@ -47,5 +47,5 @@ var Effects = [gateway.NumKinds]Row{
 	gateway.Banned:           {Scope: gateway.ScopeAccount, Breaker: None, Cooldown: "terminal", Lockout: None, Health: None},
 	gateway.ModelUnavailable: {Scope: gateway.ScopeModel, Breaker: None, Cooldown: None, Lockout: "raw model; 24 h if retired", Health: None},
 	gateway.Canceled:         {Scope: gateway.ScopeRequest, Breaker: Neutral, Cooldown: None, Lockout: None, Health: None, Stops: true},
-	gateway.LocalError:       {Scope: gateway.ScopeRequest, Breaker: Neutral, Cooldown: None, Lockout: None, Health: None},
+	gateway.LocalError:       {Scope: gateway.ScopeRequest, Breaker: Neutral, Cooldown: None, Lockout: None, Health: None, Costs: true},
 }

@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -22,11 +23,29 @@ func (r *run) fail(why gateway.Reason) *gateway.Error {
 		wait := max(earliest.Sub(now), time.Second)
 		e.RetryAfter = wait + time.Duration(r.jitter()*float64(wait)/10)
 	}
+	if e.RetryAfter == 0 {
+		e.RetryAfter = r.hinted(now)
+	}
+	if e.RetryAfter == 0 && e.HTTPStatus() == http.StatusTooManyRequests {
+		e.RetryAfter = time.Second // a 429 always says when
+	}
 	e.Diagnostics = d
 	if e.Next == "" {
 		e.Next = d.Next
 	}
 	return r.closeWith(e)
+}
+
+// hinted is the shortest time for which an upstream that this request has asked wants to be left alone, for the case that
+// no room holds anything against it; 0 = none said so.
+func (r *run) hinted(now time.Time) (wait time.Duration) {
+	const most = 15 * time.Minute // a hint is no latch: by then somebody will have asked again
+	for i := range r.history {
+		if d := min(r.history[i].BackAt.Sub(now), most); d > 0 && (wait == 0 || d < wait) {
+			wait = d
+		}
+	}
+	return wait
 }
 
 func (r *run) closeWith(e *gateway.Error) *gateway.Error {
@@ -89,7 +108,8 @@ func (r *run) upstreamError(why gateway.Reason) *gateway.Error {
 		return nil
 	}
 	o := f.outcome
-	if why == gateway.StopHere || why == gateway.StatusExcluded {
+	switch callersFault := o.Kind == gateway.Alive || o.Kind == gateway.ContentRefused || o.Kind == gateway.InvalidResult; {
+	case callersFault, why == gateway.StopHere, why == gateway.StatusExcluded:
 		return r.ownWords(f)
 	}
 	e := &gateway.Error{Code: gateway.UpstreamError, Status: keptStatus(o.Status), Type: o.Type, Upstream: true, Message: r.story(o, why),
@@ -159,7 +179,7 @@ func (r *run) nothingTried(why gateway.Reason, d *gateway.Diagnostics) *gateway.
 	case gateway.DeadlinePassed:
 		return &gateway.Error{Code: gateway.DeadlineExceeded, Message: "the request's deadline passed before an attempt could be made"}
 	case gateway.RetryBudget:
-		return &gateway.Error{Code: gateway.Overloaded, Message: "the retry budget of this pool is used up: too many requests are failing at once"}
+		return &gateway.Error{Code: gateway.Overloaded, RetryAfter: time.Second, Message: "the retry budget of this pool is used up: too many requests are failing at once"}
 	}
 	if d.PoolSize == 0 {
 		return r.emptyPool(d)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"spillway/internal/attempt/next"
-	"spillway/internal/gateway"
 	"spillway/internal/resilience/verdict"
 )
 
@@ -14,9 +13,9 @@ const raceMin = 2 * time.Second
 // race flies a probe. When it shows no content within max(2 s, its learned p95), the next candidate starts beside it;
 // the first content wins and the other is cancelled. So the user whose request pays for a probe loses two seconds at
 // most.
-func (r *run) race(probe *flight) *flight {
+func (r *run) race(probe *flight, step next.Step) *flight {
 	results := make(chan *flight, 2)
-	r.launched(probe, next.Step{ID: probe.candidate.ID, Why: r.why()})
+	r.launched(probe, step)
 	r.start(probe, results)
 	after := max(raceMin, r.p95(probe))
 	timer := time.NewTimer(after)
@@ -75,13 +74,6 @@ func (r *run) start(f *flight, results chan<- *flight) {
 func (r *run) p95(f *flight) time.Duration {
 	env := r.job.Envelope
 	return f.candidate.Health.Learned(env.Stream, len(env.Raw), f.attempt.BeganAt).P95
-}
-
-func (r *run) why() gateway.Reason {
-	if len(r.history) == 0 {
-		return gateway.FirstChoice
-	}
-	return gateway.NextCandidate
 }
 
 // lose ends a flight that had its head but was slower than the other.

@@ -85,7 +85,7 @@ func (r *run) decide(racing bool) next.Step {
 	now := time.Now()
 	walk := r.job.Walk
 	r.ask.Waited = r.queued
-	r.ask.AttemptsLeft = walk.AttemptLimit - r.spent()
+	r.ask.AttemptsLeft = next.Left(&walk, r.history)
 	r.plan.Make(&r.ask, r.job.Allowed, now)
 	if len(r.history) == 0 && r.waits == 0 && r.waiter == nil {
 		r.noteExcluded()
@@ -124,16 +124,6 @@ func (r *run) exclusion(id int, ruling resilience.Ruling) gateway.Exclusion {
 		Reason: ruling.Reason, Until: ruling.Until}
 }
 
-func (r *run) spent() int {
-	n := 0
-	for i := range r.history {
-		if r.history[i].Live || next.Costs(r.history[i].Outcome.Kind) {
-			n++
-		}
-	}
-	return n
-}
-
 // try makes the attempt that a step asks for and returns the flight that is ready to be delivered, or nil when the walk
 // goes on.
 func (r *run) try(step next.Step) *flight {
@@ -146,7 +136,7 @@ func (r *run) try(step next.Step) *flight {
 	}
 	r.leaveQueue(true)
 	if f.probe && r.plan.Fallbacks(f.candidate.ID) > 0 {
-		return r.race(f)
+		return r.race(f, step)
 	}
 	r.launched(f, step)
 	f.fly()

@@ -180,6 +180,9 @@ func (f *flight) clock(s *protocol.Signal, bytes int, now time.Time) {
 		f.watch.Content(text, now)
 	case s.Flags.Has(protocol.Reasoning):
 		f.watch.Reasoning(now)
+		if f.probe {
+			f.permits.renew(now)
+		}
 	}
 	if s.Flags.Has(protocol.ToolOpen) {
 		f.watch.ToolOpen(true, now)

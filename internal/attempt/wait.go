@@ -9,9 +9,13 @@ import (
 	"spillway/internal/resilience/queue"
 )
 
-// pause sleeps before an attempt; it reports false when the client left meanwhile.
+// pause sleeps before an attempt; it reports false when the client left meanwhile. Who stands in line lets the others
+// look meanwhile.
 func (r *run) pause(d time.Duration, why gateway.Reason) bool {
 	began := time.Now()
+	if r.waiter != nil {
+		r.waiter.Pass()
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -48,7 +52,7 @@ func (r *run) wait(step next.Step) *gateway.Error {
 		}
 		r.preferred[step.Prefer-1] = true
 	}
-	if step.Prefer > 0 || step.Why == gateway.RetryBudget { // for one known instant: there is no line to stand in
+	if step.Prefer > 0 || len(step.Set) == 0 { // for one known instant: there is no line to stand in
 		r.pause(time.Until(step.Until), step.Why)
 		if step.Transient {
 			r.waited += time.Since(began)

@@ -49,7 +49,6 @@ type Config struct {
 	MaxWaits        int
 	WaitBudget      time.Duration // sum of such waits
 	QueueWait       time.Duration // longest wait for a slot; 0 = what is left of the deadline
-	RefuseRepeated  bool          // test hook of the simulator: never retry a candidate
 }
 
 // State is everything the walk may look at.
@@ -82,7 +81,8 @@ const (
 )
 
 // Step is the decision. For TryNow: ID and, when the attempt must not begin at once, Delay. For WaitUntil: Until (zero
-// = only an event can help) and Set, the candidates waited for. For Fail: Why alone.
+// = only an event can help) and Set, the candidates waited for; without a Set nothing but that instant is waited for.
+// For Fail: Why alone.
 type Step struct {
 	Do        Do
 	ID        int
@@ -100,7 +100,7 @@ func Decide(s *State) Step {
 	if stop, why := s.stops(); stop {
 		return Step{Do: Fail, Why: why}
 	}
-	if s.spent() >= s.AttemptLimit || s.AttemptMax > 0 && len(s.History) >= s.AttemptMax {
+	if Left(&s.Config, s.History) <= 0 {
 		return Step{Do: Fail, Why: gateway.AttemptsSpent}
 	}
 	if !s.Deadline.IsZero() && !s.Now.Before(s.Deadline) {
@@ -203,22 +203,28 @@ func (s *State) anyOtherTarget(last *Try) bool {
 	return false
 }
 
-// spent counts the attempts that cost: 429 and what an account or a key did wrong is free (it is bounded by the stall
-// window and because the candidate is out afterwards); an attempt that is running or ended otherwise costs one.
-func (s *State) spent() int {
-	n := 0
-	for i := range s.History {
-		if s.History[i].Live || Costs(s.History[i].Outcome.Kind) {
-			n++
+// Left is how many attempts a request may still make: of its budget, in which only some outcomes count, and of the
+// combo's bound, in which all do.
+func Left(c *Config, history []Try) int {
+	left := c.AttemptLimit
+	for i := range history {
+		if history[i].Live || Costs(history[i].Outcome.Kind) {
+			left--
 		}
 	}
-	return n
+	if c.AttemptMax > 0 {
+		left = min(left, c.AttemptMax-len(history))
+	}
+	return left
 }
 
-// Costs reports whether an outcome of kind k uses up one attempt of the request's budget.
+// Costs reports whether an outcome of kind k uses up one attempt of the request's budget. 429 and what an account or a
+// key did wrong is free: it is bounded by the stall window, and because the candidate is out afterwards. What went wrong
+// on our side costs, because nothing else would end it.
 func Costs(k gateway.Kind) bool {
 	switch k {
-	case gateway.ServiceError, gateway.Timeout, gateway.Slow, gateway.Stall, gateway.EmptyOutput, gateway.InvalidResult:
+	case gateway.ServiceError, gateway.Timeout, gateway.Slow, gateway.Stall, gateway.EmptyOutput, gateway.InvalidResult,
+		gateway.LocalError:
 		return true
 	}
 	return false
@@ -245,7 +251,8 @@ const (
 )
 
 // sameAgain is rule 2: a service error that came at once, on the preferred candidate of an ordered strategy, is worth
-// one more try after a moment. Not for a probe: its one attempt has answered the question.
+// one more try after a moment. Not for a probe: its one attempt has answered the question; not before the time that it
+// asked for; not with an attempt that is kept for another provider.
 func (s *State) sameAgain() (Step, bool) {
 	last := s.last()
 	if !s.Ordered || s.Racing || last == nil || last.Probe || last.Outcome.Kind != gateway.ServiceError {
@@ -255,7 +262,7 @@ func (s *State) sameAgain() (Step, bool) {
 		return Step{}, false
 	}
 	c := s.find(last.ID)
-	if c == nil || !c.Ruling.OK() || c.Ruling.Probe {
+	if c == nil || !s.runnable(c) || c.Ruling.Probe || s.inReserve() && s.freshProvider() != nil {
 		return Step{}, false
 	}
 	if s.firstOf(last) != last {

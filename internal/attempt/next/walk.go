@@ -45,7 +45,7 @@ func (s *State) walk() Step {
 	if s.Racing {
 		step.Why = gateway.ProbeRace
 	}
-	if n := s.failures(best.ID); n > 0 { // an untried candidate never waits
+	if n := s.rounds(best.ID); n > 0 { // an untried candidate never waits
 		step.Delay = max(s.roundDelay(best.ID, n), 0)
 	}
 	if step.Delay > 0 && !s.Deadline.IsZero() && s.Now.Add(step.Delay).After(s.Deadline) {
@@ -61,13 +61,13 @@ func (s *State) choose() (best, rest *Candidate) {
 	reserve := s.inReserve()
 	for i := range s.Candidates {
 		c := &s.Candidates[i]
-		if !c.Ruling.OK() || !s.usable(c) {
+		if !s.runnable(c) {
 			continue
 		}
 		switch {
 		case reserve && !s.providerTried(c.Provider):
 			return c, nil
-		case s.follows(c, last):
+		case s.follows(c):
 			if best == nil || s.closer(c, best, last) {
 				best = c
 			}
@@ -85,12 +85,38 @@ func (s *State) choose() (best, rest *Candidate) {
 	return best, rest
 }
 
+// runnable says whether an attempt on a candidate may begin now. Beside a probe only a sure one may start.
+func (s *State) runnable(c *Candidate) bool {
+	return c.Ruling.OK() && !(s.Racing && c.Ruling.Probe) && s.usable(c) && !s.restsUntil(c).After(s.Now)
+}
+
+// hintMost is the longest time for which the hint of a service fault is believed, as in the cooldown room.
+const hintMost = 60 * time.Second
+
+// restsUntil is when the hints that this request was given let it ask a candidate again; zero = at any time. The rooms
+// may allow it earlier, for want of another candidate, but who was told to wait does not ask before.
+func (s *State) restsUntil(c *Candidate) (until time.Time) {
+	for i := range s.History {
+		t := &s.History[i]
+		if t.Live || t.BackAt.IsZero() || t.ID != c.ID && (t.Account != c.Account || t.Outcome.Scope != gateway.ScopeAccount) {
+			continue
+		}
+		at := t.BackAt
+		if most := t.Outcome.EndedAt.Add(hintMost); t.Outcome.Kind == gateway.ServiceError && at.After(most) {
+			at = most
+		}
+		until = later(until, at)
+	}
+	return until
+}
+
 // usable says whether this request may use a candidate at all (again). What a key, an account or a model did wrong does
 // not get better by asking again at once; a silent candidate is not asked again while the request can do anything else.
 func (s *State) usable(c *Candidate) bool {
 	if !s.fits(c) {
 		return false
 	}
+	hostFaults := 0
 	for i := range s.History {
 		t := &s.History[i]
 		if t.Live {
@@ -99,7 +125,7 @@ func (s *State) usable(c *Candidate) bool {
 			}
 			continue
 		}
-		if t.Outcome.Reason == gateway.CapabilityRefused && t.Target == c.Target {
+		if t.Target == c.Target && (t.Outcome.Reason == gateway.CapabilityRefused || t.Outcome.Kind == gateway.ContentRefused) {
 			return false
 		}
 		if t.ID != c.ID {
@@ -107,22 +133,19 @@ func (s *State) usable(c *Candidate) bool {
 		}
 		switch t.Outcome.Kind {
 		case gateway.AuthError, gateway.CreditsExhausted, gateway.Banned, gateway.QuotaExhausted,
-			gateway.ModelUnavailable, gateway.RequestRejected, gateway.ContentRefused, gateway.Alive:
+			gateway.ModelUnavailable, gateway.RequestRejected, gateway.Alive:
 			return false
 		}
-		if s.RefuseRepeated {
-			return false
+		if t.Outcome.Reason == gateway.HostFault {
+			hostFaults++
 		}
 	}
-	return true
+	return hostFaults < 2 // a wrong proxy setting does not mend itself meanwhile
 }
 
 // follows is rule 3: where to go next follows the scope of the last failure. Only candidates that this request has not
 // tried yet follow; the others are "the rest of the pool".
-func (s *State) follows(c *Candidate, last *Try) bool {
-	if last == nil {
-		return true
-	}
+func (s *State) follows(c *Candidate) bool {
 	if s.tries(c.ID) > 0 {
 		return false
 	}
@@ -220,13 +243,14 @@ func (s *State) toTail(c *Candidate) bool {
 	}
 	for i := range s.Candidates {
 		o := &s.Candidates[i]
-		if o.Ruling.OK() && s.failures(o.ID) == 0 && s.usable(o) && o.Health >= 0.5*c.Health {
+		if s.failures(o.ID) == 0 && o.Health >= 0.5*c.Health && s.runnable(o) {
 			return true
 		}
 	}
 	return false
 }
 
+// failures counts the failed attempts on a candidate.
 func (s *State) failures(id int) int {
 	n := 0
 	for i := range s.History {
@@ -235,6 +259,18 @@ func (s *State) failures(id int) int {
 		}
 	}
 	return n
+}
+
+// rounds is how many attempts on a candidate make it wait before the next one: the failed ones and, of those that went
+// wrong on our side, all but the first: that one was mostly a key that has been read again.
+func (s *State) rounds(id int) int {
+	ours := 0
+	for i := range s.History {
+		if t := &s.History[i]; t.ID == id && !t.Live && t.Outcome.Kind == gateway.LocalError {
+			ours++
+		}
+	}
+	return s.failures(id) + max(ours-1, 0)
 }
 
 func (s *State) providerTried(provider int) bool {
@@ -248,14 +284,17 @@ func (s *State) providerTried(provider int) bool {
 
 // inReserve reports whether only reserved attempts are left.
 func (s *State) inReserve() bool {
-	reserve := min(reserveMost, s.AttemptLimit/reserveShare)
-	return len(s.History) > 0 && s.AttemptLimit-s.spent() <= reserve
+	budget := s.AttemptLimit
+	if s.AttemptMax > 0 {
+		budget = min(budget, s.AttemptMax)
+	}
+	return len(s.History) > 0 && Left(&s.Config, s.History) <= min(reserveMost, budget/reserveShare)
 }
 
 // freshProvider is the best runnable candidate of a provider that this request has not tried.
 func (s *State) freshProvider() *Candidate {
 	for i := range s.Candidates {
-		if c := &s.Candidates[i]; c.Ruling.OK() && s.usable(c) && !s.providerTried(c.Provider) {
+		if c := &s.Candidates[i]; !s.providerTried(c.Provider) && s.runnable(c) {
 			return c
 		}
 	}
@@ -283,21 +322,18 @@ func (s *State) preferredBack(best *Candidate) (Step, bool) {
 	if !s.Ordered || s.Racing || last == nil || last.BackAt.IsZero() || s.Preferred[last.Target] || !s.WaitsEnabled {
 		return Step{}, false
 	}
-	if left := last.BackAt.Sub(s.Now); left <= 0 || left > s.PreferWait {
-		return Step{}, false
-	}
-	if best != nil && best.Target <= last.Target {
-		return Step{}, false // an equal or better candidate runs
+	if best != nil && (best.Target <= last.Target || s.inReserve() && !s.providerTried(best.Provider)) {
+		return Step{}, false // an equal or better candidate runs, or what is left is kept for it
 	}
 	c := s.find(last.ID)
 	if c == nil || c.Ruling.OK() || !transient(c) || !s.usable(c) {
 		return Step{}, false
 	}
-	if !s.Deadline.IsZero() && last.BackAt.After(s.Deadline) {
+	until := later(s.restsUntil(c), c.Ruling.Until)
+	if left := until.Sub(s.Now); left <= 0 || left > s.PreferWait || !s.Deadline.IsZero() && until.After(s.Deadline) {
 		return Step{}, false
 	}
-	return Step{Do: WaitUntil, Until: later(last.BackAt, c.Ruling.Until), Set: []int{c.ID},
-		Why: gateway.PreferredBack, Prefer: last.Target + 1}, true
+	return Step{Do: WaitUntil, Until: until, Set: []int{c.ID}, Why: gateway.PreferredBack, Prefer: last.Target + 1}, true
 }
 
 // transient reports whether a candidate is out for a reason that time heals soon. Quota, keys and missing models are not
