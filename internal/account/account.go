@@ -11,7 +11,9 @@
 // the details of attempts, then whole rows; the tokens of such rows are still added to the usage ledger. It computes no
 // price and knows no limit.
 //
-// Cost, measured on two cores of a small server: see BenchmarkLedger.
+// Cost (BenchmarkLedger, two cores of a small shared server): 8.4 us of CPU per request in all at its best, 10 us on a
+// normal and 14 us on a crowded machine, of which Begin and Close together take 2-3 us on the caller, one write(2) of
+// about 200 bytes included; the rest is the row in SQLite, off the request's path.
 package account
 
 import (

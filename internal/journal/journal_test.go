@@ -246,7 +246,8 @@ func TestFullDiskNeverFailsTheCaller(t *testing.T) {
 			t.Errorf("trouble is not visible: %+v", s)
 		}
 		big := make([]byte, MaxRecord)
-		for err = error(nil); err == nil || errors.Is(err, ErrLate); {
+		err = nil
+		for i := 0; i < 100 && (err == nil || errors.Is(err, ErrLate)); i++ {
 			err = j.Append(big, true)
 		}
 		if !errors.Is(err, ErrFull) || j.Stats().Pending > maxPending {
