@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/pprof"
@@ -16,7 +17,7 @@ type serveCmd struct {
 	Data     string `help:"Directory of the database and the journal. Default ~/.local/share/spillway." placeholder:"DIR"`
 	Database string `help:"sqlite, or postgres://..." placeholder:"URL"`
 	State    string `help:"memory, or redis://..." placeholder:"URL"`
-	Profile  string `help:"Write a CPU profile of the whole run to this file, for go tool pprof." placeholder:"FILE"`
+	Profile  string `help:"Write a CPU profile of the whole run to this file, and allocations to FILE.allocs, for go tool pprof." placeholder:"FILE"`
 	LogLevel string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 }
 
@@ -24,15 +25,11 @@ type serveCmd struct {
 func (s *serveCmd) Run(ctx context.Context, c *cli, o *out) error {
 	log, _ := logger(o.err, s.LogLevel)
 	if s.Profile != "" {
-		f, err := os.Create(s.Profile)
+		stop, err := profile(s.Profile)
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+		defer stop()
 	}
 	a, err := app.Open(ctx, app.Options{
 		Source: config.Source{Path: c.Config, Flags: config.Flags{Listen: s.Listen, Data: s.Data, Database: s.Database, State: s.State}},
@@ -46,6 +43,25 @@ func (s *serveCmd) Run(ctx context.Context, c *cli, o *out) error {
 	stop, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return a.Close(stop)
+}
+
+// profile records where CPU time goes until stop is called, and then, beside it, what was allocated.
+func profile(file string) (stop func(), err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+		if m, err := os.Create(file + ".allocs"); err == nil {
+			_ = pprof.Lookup("allocs").WriteTo(m, 0) // a profile that cannot be written is no reason to fail
+			m.Close()
+		}
+	}, nil
 }
 
 type versionCmd struct{}

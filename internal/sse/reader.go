@@ -289,7 +289,7 @@ func (r *Reader) data(value []byte, at int) {
 
 // finish makes the event of the block that ends at r.line and begins the next block there.
 func (r *Reader) finish() Event {
-	raw := r.buf[r.start:r.line:r.line]
+	raw := r.buf[r.start:r.line] // its capacity reaches into the next events: neighbours can be joined without a copy
 	b := r.block
 	ev := Event{Raw: raw, Comment: b.lines == 0, Stray: b.stray}
 	if b.named {

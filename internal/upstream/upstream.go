@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,25 +24,37 @@ type Options struct {
 	TLS *tls.Config
 }
 
-// Transports hands out one http.Transport per way to the network (proxy and connect time-out), so that connections of
-// one provider share their idle sockets. It is safe for concurrent use.
+// Transports hands out one transport per way to the network (proxy, connect time-out, with or without TLS), so that
+// connections of one provider share their idle sockets. It is safe for concurrent use.
 type Transports struct {
 	options Options
-	mu      sync.Mutex
-	byWay   map[way]*http.Transport
+	mu      sync.RWMutex
+	byWay   map[way]transport
+}
+
+type transport interface {
+	http.RoundTripper
+	CloseIdleConnections()
 }
 
 type way struct {
 	proxy   string
 	connect time.Duration
+	plain   bool // http://, straight to the upstream
 }
 
 // New returns an empty set.
-func New(o Options) *Transports { return &Transports{options: o, byWay: map[way]*http.Transport{}} }
+func New(o Options) *Transports { return &Transports{options: o, byWay: map[way]transport{}} }
 
 // For returns the transport of a connection. The error names the proxy that cannot be read.
 func (t *Transports) For(c *gateway.Connection) (http.RoundTripper, error) {
-	w := way{c.Proxy, c.Timeouts.Connect}
+	w := way{c.Proxy, c.Timeouts.Connect, straight(c)}
+	t.mu.RLock()
+	have := t.byWay[w]
+	t.mu.RUnlock()
+	if have != nil {
+		return have, nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if have := t.byWay[w]; have != nil {
@@ -55,12 +68,29 @@ func (t *Transports) For(c *gateway.Connection) (http.RoundTripper, error) {
 	return tr, nil
 }
 
-func (t *Transports) build(w way) (*http.Transport, error) {
+// straight reports whether a connection needs neither TLS nor a proxy.
+func straight(c *gateway.Connection) bool {
+	if c.Proxy != "" || !strings.HasPrefix(c.Provider.BaseURL, "http://") {
+		return false
+	}
+	u, err := url.Parse(c.Provider.BaseURL)
+	if err != nil {
+		return false
+	}
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	return err == nil && proxy == nil
+}
+
+func (t *Transports) build(w way) (transport, error) {
 	dial := t.options.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: w.connect, KeepAlive: 30 * time.Second}).DialContext
 	}
+	if w.plain {
+		return newDirect(dial), nil
+	}
 	tr := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial,
 		TLSClientConfig:     t.options.TLS.Clone(),
 		TLSHandshakeTimeout: w.connect,
