@@ -127,8 +127,11 @@ func (a *App) setup(ctx context.Context) error {
 		return err
 	}
 	a.install(snap)
-	a.api = httpapi.New(httpapi.Options{Live: a.live.Load, Engine: a.engine, Ledger: a.ledger, Buffers: a.buffers,
-		Log: a.log, Done: a.metrics.done})
+	o := httpapi.Options{Live: a.live.Load, Engine: a.engine, Buffers: a.buffers, Log: a.log, Done: a.metrics.done}
+	if cfg.Log.Decisions {
+		o.Ledger = a.ledger
+	}
+	a.api = httpapi.New(o)
 	token, err := a.managementToken(ctx)
 	if err != nil {
 		return err
