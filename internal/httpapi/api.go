@@ -38,7 +38,7 @@ type Ledger interface {
 type Options struct {
 	Live    func() *Snapshot
 	Engine  *attempt.Engine
-	Ledger  Ledger
+	Ledger  Ledger // nil = nothing is kept about requests
 	Buffers *attempt.Buffers
 	Log     *slog.Logger
 	Done    func(j *gateway.Journey) // told about every request that ended; may be nil

@@ -86,10 +86,14 @@ func (q *request) serve(c call, began time.Time) {
 		ID: gateway.NewRequestID(began), At: began, ClientKey: q.principal.Key, Protocol: c.protocol, Model: env.Model,
 		Combo: rt.Combo.Name, Strategy: rt.Combo.Strategy, Path: rt.Path, Stream: env.Stream, Tokens: env.Tokens,
 	}
-	q.api.Ledger.Begin(j)
+	if q.api.Ledger != nil {
+		q.api.Ledger.Begin(j)
+	}
 	q.run(env, pool, rt.Renamed, j)
 	j.EndedAt = time.Now()
-	q.api.Ledger.Close(j)
+	if q.api.Ledger != nil {
+		q.api.Ledger.Close(j)
+	}
 	if q.api.Done != nil {
 		q.api.Done(j)
 	}
