@@ -59,10 +59,18 @@ func (r *run) wait(step next.Step) *gateway.Error {
 		}
 		return nil // the loop sees when the client left
 	}
+	limit := r.waitLimit(step, began)
+	if step.Else && !limit.IsZero() && !step.Until.Before(limit) {
+		r.pause(time.Until(step.Until), step.Why)
+		return nil
+	}
 	if gerr := r.joinQueue(step, began); gerr != nil {
+		if step.Else {
+			r.pause(time.Until(step.Until), step.Why)
+			return nil
+		}
 		return gerr
 	}
-	limit := r.waitLimit(step, began)
 	ctx, cancel := r.parent, context.CancelFunc(nil)
 	if !limit.IsZero() {
 		ctx, cancel = context.WithDeadline(r.parent, limit)
@@ -73,7 +81,7 @@ func (r *run) wait(step next.Step) *gateway.Error {
 	if step.Transient {
 		r.waited += time.Since(began)
 	}
-	if err != nil && r.parent.Err() == nil && !step.Transient {
+	if err != nil && r.parent.Err() == nil && !step.Transient && !step.Else {
 		return r.queueTimeout()
 	}
 	return nil

@@ -48,7 +48,6 @@ type Config struct {
 	MaxWait         time.Duration // longest single wait for something that is out for a transient reason
 	MaxWaits        int
 	WaitBudget      time.Duration // sum of such waits
-	QueueWait       time.Duration // longest wait for a slot; 0 = what is left of the deadline
 }
 
 // State is everything the walk may look at.
@@ -93,6 +92,7 @@ type Step struct {
 	Transient bool // the wait counts against waits (something is out), not against the queue (something is full)
 	Repeat    bool // the attempt repeats a provider already tried in this request: it costs a retry token
 	Prefer    int  // WaitUntil for the preferred target: its index + 1
+	Else      bool // WaitUntil: something else can be tried afterwards, so the line's own limits end nothing
 }
 
 // Decide is the walk.

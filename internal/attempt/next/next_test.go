@@ -101,6 +101,11 @@ func TestRules(t *testing.T) {
 		{"3: the limits only order: the rest of the pool follows", newGame(plain, pool("aaa")).did(0, timeout).did(1, timeout), try(2, gateway.NextCandidate)},
 		{"3: also what has failed before", newGame(plain, pool("a")).did(0, fault503), try(0, gateway.NextCandidate).later()},
 
+		{"3: who only waits for a slot is worth more than the rest", newGame(plain, pool("aaaa", "b")).did(0, fault503).did(1, fault503).set(4, delayed(gateway.Unproven)),
+			goal{do: WaitUntil, why: gateway.WaitForSlot, set: []int{4}, until: 700 * ms}},
+		{"3: but not for ever", newGame(plain, pool("aaaa", "b")).did(0, fault503).did(1, fault503).set(4, delayed(gateway.Unproven)).passes(500 * ms), try(0, gateway.NextCandidate)},
+		{"3: and not for what does not follow", newGame(plain, pool("aaaa")).did(0, fault503).did(1, fault503).set(2, delayed(gateway.ConcurrencyFull)), try(0, gateway.NextCandidate).later()},
+
 		// 4. wait for the preferred target
 		{"4: the preferred target is back in a moment", newGame(order, pool("a", "b")).did(0, limited.backIn(2*second)).set(0, out(gateway.ConnectionCooldown, in(2100*ms), gateway.RateLimited)),
 			goal{do: WaitUntil, why: gateway.PreferredBack, set: []int{0}, until: 2100 * ms}},
@@ -177,6 +182,8 @@ func (g *game) served(d time.Duration) *game { g.LastSuccess = at(d); return g }
 func (g *game) waitedFor(target int) *game { g.Preferred[target] = true; return g }
 
 func (g *game) waitedSoFar(n int, d time.Duration) *game { g.Waits, g.WaitedFor = n, d; return g }
+
+func (g *game) passes(d time.Duration) *game { g.Now = g.Now.Add(d); return g }
 
 func (g *game) unwell(id int) *game { g.find(id).Health = 0.4; return g }
 

@@ -107,7 +107,7 @@ func TestAnyRequest(t *testing.T) {
 
 func sameStep(a, b Step) bool {
 	return a.Do == b.Do && a.ID == b.ID && a.Delay == b.Delay && a.Until.Equal(b.Until) && a.Why == b.Why &&
-		slices.Equal(a.Set, b.Set) && a.Repeat == b.Repeat && a.Prefer == b.Prefer && a.Transient == b.Transient
+		slices.Equal(a.Set, b.Set) && a.Repeat == b.Repeat && a.Prefer == b.Prefer && a.Else == b.Else && a.Transient == b.Transient
 }
 
 // wait is what the loop of a request does with a wait.
@@ -152,7 +152,7 @@ func (g *game) checkWait(t *rapid.T, step Step) {
 		return
 	}
 	for i := range g.Candidates {
-		if c := &g.Candidates[i]; c.Ruling.OK() && g.tries(c.ID) == 0 && g.restsUntil(c).IsZero() && g.usable(c) {
+		if c := &g.Candidates[i]; c.Ruling.OK() && g.tries(c.ID) == 0 && g.restsUntil(c).IsZero() && g.usable(c) && (!step.Else || g.follows(c)) {
 			t.Fatalf("waits although %d is there: %+v", c.ID, step)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience"
 )
 
 // Reserve: the last attempts of the budget are kept for candidates of providers not yet tried.
@@ -21,7 +22,10 @@ const (
 // walk is rules 3 to 6: choose among what is runnable, else wait, else fail.
 func (s *State) walk() Step {
 	best, rest := s.choose()
-	if best == nil {
+	if best == nil && rest != nil {
+		if step, ok := s.holdFor(rest); ok {
+			return step
+		}
 		best = rest
 	}
 	if step, ok := s.preferredBack(best); ok {
@@ -310,9 +314,41 @@ func (s *State) roundDelay(id, n int) time.Duration {
 			ended = t.Outcome.EndedAt
 		}
 	}
+	return backOff(n, s.Jitter) - s.Now.Sub(ended)
+}
+
+// backOff is the pause behind the nth failure.
+func backOff(n int, jitter float64) time.Duration {
 	d := min(roundBase<<min(n-1, 6), roundMax)
-	d = d/2 + time.Duration(s.Jitter*float64(d/2))
-	return d - s.Now.Sub(ended)
+	return d/2 + time.Duration(jitter*float64(d/2))
+}
+
+// holdFor is the end of rule 3: nothing that follows can run, but something that follows would only have to wait for a
+// slot. Then the rest of the pool, which has failed this request before, has its turn only after a back-off over its
+// whole provider, and the request stands in line meanwhile: a healthy provider that is busy is worth more than the
+// thirtieth key of a dead one.
+func (s *State) holdFor(rest *Candidate) (Step, bool) {
+	if s.Racing {
+		return Step{}, false
+	}
+	step := Step{Do: WaitUntil, Why: gateway.WaitForSlot, Else: true}
+	for i := range s.Candidates {
+		if c := &s.Candidates[i]; c.Ruling.Verdict == resilience.Delayed && s.usable(c) && s.follows(c) {
+			step.add(c)
+		}
+	}
+	n, ended := 0, time.Time{}
+	for i := range s.History {
+		if t := &s.History[i]; t.Provider == rest.Provider && !t.Live && Failed(t) {
+			n, ended = n+1, later(ended, t.Outcome.EndedAt)
+		}
+	}
+	due := ended.Add(backOff(max(n, 1), s.Jitter))
+	if len(step.Set) == 0 || !due.After(s.Now) || !s.Deadline.IsZero() && due.After(s.Deadline) {
+		return Step{}, false
+	}
+	step.Until = sooner(step.Until, due)
+	return step, true
 }
 
 // preferredBack is rule 4: an ordered strategy waits, once per target, for its preferred target when that says it is
