@@ -18,7 +18,7 @@ func main() {
 	binary := flag.String("spillway", "bin/spillway", "the spillway binary to measure")
 	rounds := flag.Int("rounds", 5, "interleaved rounds per measurement")
 	quick := flag.Bool("quick", false, "a short run: fewer calls, two rounds")
-	only := flag.String("only", "", "measurements to run, comma separated: calls,large,streams,first,idle")
+	only := flag.String("only", "", "measurements to run, comma separated: calls,large,streams,steady,first,idle")
 	failures := flag.Int("streams", 80000, "streams of the run that counts failed ones")
 	asJSON := flag.Bool("json", false, "print the results as JSON")
 	profile := flag.String("profile", "", "write a CPU profile of the measured gateway to this file")

@@ -50,7 +50,7 @@ func (b *bench) run(ctx context.Context) error {
 	for _, m := range []struct {
 		name string
 		do   func(context.Context) error
-	}{{"calls", b.small}, {"large", b.large}, {"streams", b.streaming}, {"first", b.firstChunk}, {"idle", b.idle}} {
+	}{{"calls", b.small}, {"large", b.large}, {"streams", b.streaming}, {"steady", b.steady}, {"first", b.firstChunk}, {"idle", b.idle}} {
 		if len(b.only) > 0 && !slices.Contains(b.only, m.name) {
 			continue
 		}
@@ -249,18 +249,10 @@ func (b *bench) streamLoad(model string, parallel, n int) func(string) (int64, t
 	}
 }
 
+// streaming: chunks as fast as they come, and the run that counts failures.
 func (b *bench) streaming(context.Context) error {
-	for _, l := range []struct {
-		ms    int
-		n     int
-		limit float64
-	}{{0, 4000, 1.05}, {5, 1000, 1.1}} {
-		got, base, err := b.compare(b.streamLoad(fmt.Sprintf("bench/stream-50-%d", l.ms), 200, b.count(l.n)), b.logged)
-		if err != nil {
-			return err
-		}
-		b.atMost(fmt.Sprintf("200 streams x 50 chunks, %d ms apart, CPU per chunk, x bare", l.ms), got[0].cpu, l.limit,
-			fmt.Sprintf("bare: %.2f us", base[0].cpu))
+	if err := b.chunks(0, 4000, 1.05); err != nil {
+		return err
 	}
 	r := streams(b.logged.addr, request(b.logged.addr, "bench/stream-50-0", 1500, true), 200, b.failures)
 	b.atMost(fmt.Sprintf("failed streams of %d", b.failures), float64(r.failed), 0, fmt.Sprint(r.example.Load()))
@@ -269,6 +261,19 @@ func (b *bench) streaming(context.Context) error {
 		return err
 	}
 	b.atMost("memory afterwards, MB", float64(rss)/1e6, 80, "")
+	return nil
+}
+
+// steady: chunks at the pace of a model.
+func (b *bench) steady(context.Context) error { return b.chunks(5, 1000, 1.1) }
+
+func (b *bench) chunks(ms, n int, limit float64) error {
+	got, base, err := b.compare(b.streamLoad(fmt.Sprintf("bench/stream-50-%d", ms), 200, b.count(n)), b.logged)
+	if err != nil {
+		return err
+	}
+	b.atMost(fmt.Sprintf("200 streams x 50 chunks, %d ms apart, CPU per chunk, x bare", ms), got[0].cpu, limit,
+		fmt.Sprintf("bare: %.2f us", base[0].cpu))
 	return nil
 }
 

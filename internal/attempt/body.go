@@ -68,6 +68,7 @@ func (f *flight) firstContent(now time.Time) {
 // note takes over what an event or a body has said.
 func (f *flight) note(s *protocol.Signal) {
 	x := &f.facts
+	x.seen++
 	x.flags |= s.Flags
 	if s.Flags.Has(protocol.Content) {
 		x.content = true

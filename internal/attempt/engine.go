@@ -40,7 +40,7 @@ type Outages interface {
 // Errors mean that the client is gone.
 type Door interface {
 	Commit(a *gateway.Answer) error                        // status, headers and the first bytes; flushes
-	Write(events []byte) error                             // whole events; flushes
+	Write(events []byte, now time.Time) error              // whole events; flushes
 	Fail(e *gateway.Error, st *protocol.StreamState) error // in-band; st is nil when no stream has begun
 	Committed() bool                                       // content has been sent
 	Opened() bool                                          // headers have been sent, by Commit or early

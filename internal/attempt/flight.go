@@ -53,6 +53,7 @@ type facts struct {
 	content   bool
 	terminal  bool
 	last      bool
+	seen      int // events
 	events    int // content events: the estimate of output tokens when the upstream is silent about usage
 	usage     gateway.Usage
 	malformed int

@@ -25,13 +25,10 @@ func (f *flight) head() {
 	f.reader = readers.Get().(*sse.Reader)
 	f.reader.Reset(f.body)
 	f.held = make([]byte, 0, 1<<10)
-	held := 0
 	var ended error // what the last read ended with: it may have brought bytes as well
 	for {
-		fault, err := f.take(func(raw []byte) {
-			f.held = append(f.held, raw...)
-			held++
-		}, stopAtContent)
+		out, fault, err := f.take(stopAtContent, time.Now())
+		f.held = append(f.held, out...)
 		switch {
 		case fault != nil:
 			f.endInStream(fault)
@@ -39,7 +36,7 @@ func (f *flight) head() {
 		case err != nil:
 			f.endTransport(err)
 			return
-		case f.facts.content, held >= holdEvents, len(f.held) >= holdBytes:
+		case f.facts.content, f.facts.seen >= holdEvents, len(f.held) >= holdBytes:
 			f.headReady()
 			return
 		case f.facts.last:
@@ -128,16 +125,15 @@ const (
 	toTheEnd      stopRule = false
 )
 
-// take goes through the complete events that are in the reader's buffer and gives the bytes of those that the client
-// gets to emit. It stops at an error inside the stream, which it returns, at the last event, and at the first content
-// if told so.
-func (f *flight) take(emit func([]byte), stop stopRule) (fault *protocol.Signal, err error) {
+// take goes through the complete events that are in the reader's buffer and returns the bytes of those that the client
+// gets; they are good until the next Fill. It stops at an error inside the stream, which it returns, at the last event,
+// and at the first content if told so.
+func (f *flight) take(stop stopRule, now time.Time) (out []byte, fault *protocol.Signal, err error) {
 	var s protocol.Signal
-	now := time.Now()
 	for !f.facts.last {
 		ev, ok, err := f.reader.Next()
 		if err != nil || !ok {
-			return nil, err
+			return out, nil, err
 		}
 		data := ev.Data
 		switch {
@@ -150,19 +146,19 @@ func (f *flight) take(emit func([]byte), stop stopRule) (fault *protocol.Signal,
 		f.run.job.Family.Event(ev.Name, data, &s)
 		if s.Flags.Has(protocol.Error) {
 			kept := s
-			return &kept, nil
+			return out, &kept, nil
 		}
 		f.note(&s)
 		f.state.Observe(&s)
 		f.clock(&s, len(ev.Data), now)
 		if f.keep(&s) {
-			emit(f.rewritten(ev))
+			out = joined(out, f.rewritten(ev))
 		}
 		if bool(stop) && f.facts.content {
-			return nil, nil
+			return out, nil, nil
 		}
 	}
-	return nil, nil
+	return out, nil, nil
 }
 
 // clock tells the watch what an event was. Pings, comments and metadata move no clock.
@@ -216,11 +212,11 @@ func (f *flight) rewritten(ev sse.Event) []byte {
 func (f *flight) pump(door Door) (clientGone bool) {
 	var ended error
 	for {
-		var out []byte
-		fault, err := f.take(func(raw []byte) { out = joined(out, raw) }, toTheEnd)
+		now := time.Now()
+		out, fault, err := f.take(toTheEnd, now)
 		if len(out) > 0 {
 			f.attempt.Bytes += int64(len(out))
-			werr := f.write(door, out)
+			werr := f.write(door, out, now)
 			if werr != nil && !f.facts.terminal {
 				return true
 			}
@@ -246,9 +242,9 @@ func (f *flight) pump(door Door) (clientGone bool) {
 }
 
 // write sends events to the client. A slow client blocks here; that is no silence of the upstream.
-func (f *flight) write(door Door, events []byte) error {
-	f.watch.Paused(true, time.Now())
-	err := door.Write(events)
+func (f *flight) write(door Door, events []byte, now time.Time) error {
+	f.watch.Paused(true, now)
+	err := door.Write(events, now)
 	f.watch.Paused(false, time.Now())
 	return err
 }
@@ -282,10 +278,10 @@ func (f *flight) drain() {
 // streamEnded judges the end of a committed stream: complete only with the protocol's terminal evidence.
 func (f *flight) streamEnded(err error, door Door) {
 	switch {
-	case f.facts.terminal:
+	case f.state.Complete():
 		if c, ok := f.run.job.Family.(protocol.Closer); ok {
 			if mark := c.AppendClose(nil, &f.state); len(mark) > 0 {
-				_ = f.write(door, mark) // the answer is whole: a client that left now has lost nothing
+				_ = f.write(door, mark, time.Now()) // the answer is whole: a client that left now has lost nothing
 			}
 		}
 		f.complete()

@@ -174,13 +174,13 @@ func (d *Door) Commit(a *gateway.Answer) error {
 }
 
 // Write implements attempt.Door.
-func (d *Door) Write(events []byte) error {
+func (d *Door) Write(events []byte, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return errClosed
 	}
-	return d.write(events, time.Now())
+	return d.write(events, now)
 }
 
 // Fail implements attempt.Door: it ends an opened stream with an error in the client's protocol.
