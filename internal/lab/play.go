@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -78,12 +79,7 @@ func (p *play) run(key string, running int, now time.Time) {
 }
 
 func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, s)
 }
 
 func (p *play) mark(what string) { p.s.log.update(func() { p.a.Fault = what }) }

@@ -125,6 +125,9 @@ func TestEachShippedScenarioPlays(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Load.Patience, s.Load.Duration = 2*time.Second, 0
+			if s.Load.Rate > 0 {
+				s.Load.Rate = 20
+			}
 			r, err := RunScenario(t.Context(), RunOptions{Scenario: s, Start: firstOnly(t), Calls: 4, Short: true})
 			if err != nil || r.Calls != 4 || len(r.Holds) != len(s.Holds) {
 				t.Errorf("%+v %v", r, err)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -251,15 +252,16 @@ func describe(c SourceConfig) string {
 	if len(c.Faults) == 0 {
 		return "healthy"
 	}
-	text := "fails: "
+	var text strings.Builder
+	text.WriteString("fails: ")
 	for i, f := range c.Faults {
 		if i > 0 {
-			text += ", "
+			text.WriteString(", ")
 		}
-		text += string(f.Kind)
+		text.WriteString(string(f.Kind))
 		if f.Status > 0 {
-			text += " " + strconv.Itoa(f.Status)
+			text.WriteString(" " + strconv.Itoa(f.Status))
 		}
 	}
-	return text
+	return text.String()
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,10 +50,8 @@ func (r *ruling) say(v Verdict, format string, args ...any) {
 	if v > r.verdict {
 		r.verdict = v
 	}
-	for _, n := range r.notes {
-		if n == note {
-			return
-		}
+	if slices.Contains(r.notes, note) {
+		return
 	}
 	r.notes = append(r.notes, note)
 }
@@ -128,7 +127,7 @@ func compare(got, want string) string {
 		return fmt.Sprintf("truncated text (%d of %d bytes)", len(got), len(want))
 	}
 	seen := map[string]bool{}
-	for _, w := range strings.Fields(got) {
+	for w := range strings.FieldsSeq(got) {
 		if seen[w] {
 			return "duplicated text (" + w + " twice)"
 		}

@@ -6,6 +6,7 @@ package fault
 
 import (
 	"path"
+	"slices"
 	"time"
 
 	"spillway/internal/gateway"
@@ -182,10 +183,8 @@ func matchModel(glob, model string) bool {
 }
 
 func anyOf[T any](list []T, is func(T) bool) bool {
-	for _, v := range list {
-		if is(v) {
-			return true
-		}
+	if slices.ContainsFunc(list, is) {
+		return true
 	}
 	return len(list) == 0
 }

@@ -65,8 +65,8 @@ func Route(method, path string, query url.Values, anthropicHeader bool) (Call, e
 	if method != "POST" {
 		return Call{}, ErrNotFound
 	}
-	if i := strings.Index(p, "/models/"); i >= 0 {
-		return routeGemini(p[i+len("/models/"):], query)
+	if _, after, ok := strings.Cut(p, "/models/"); ok {
+		return routeGemini(after, query)
 	}
 	switch {
 	case strings.HasSuffix(p, "/chat/completions"):
@@ -94,8 +94,8 @@ func routeList(p, last string, anthropic bool) (Call, error) {
 	if last == "models" {
 		return c, nil
 	}
-	if i := strings.Index(p, "/models/"); i >= 0 {
-		c.Op, c.Model = GetModel, p[i+len("/models/"):]
+	if _, after, ok := strings.Cut(p, "/models/"); ok {
+		c.Op, c.Model = GetModel, after
 		return c, nil
 	}
 	return c, ErrNotFound
