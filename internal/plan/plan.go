@@ -28,12 +28,16 @@ type Plan struct {
 
 func newPlan(p *Pool) *Plan {
 	n := len(p.Candidates)
-	return &Plan{
+	pl := &Plan{
 		Pool: p, Ranked: make([]next.Candidate, 0, n), rulings: make([]resilience.Ruling, n),
 		items: make([]strategy.Item, n), inner: make([]strategy.Item, len(p.targets)),
 		order: make([]int, 0, len(p.targets)), within: make([]int, 0, n),
 		rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	}
+	for i, c := range p.Candidates {
+		pl.items[i].Weight, pl.items[i].Priority = c.weight, c.priority
+	}
+	return pl
 }
 
 // Open returns a plan of the pool; give it back with Close.
@@ -57,33 +61,50 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 	for i, c := range pool.Candidates {
 		v := c.Health.View(now)
 		pl.Proven = pl.Proven || v.Proven
-		pl.items[i] = strategy.Item{Weight: c.weight, Priority: c.priority, Success: v.Success, Silent: v.Silent,
-			InFlight: v.InFlight, Limit: c.Gate.Limit(now)}
+		it := &pl.items[i]
+		it.Success, it.Silent, it.InFlight, it.Limit = v.Success, v.Silent, v.InFlight, c.Gate.Limit(now)
 	}
 	ask.PoolProven = pl.Proven
 	ask.Fallbacks = 1
+	again := false
 	for i, c := range pool.Candidates {
+		r := &pl.rulings[i]
 		if allowed != nil && !allowed(c.Candidate.Connection) {
-			pl.rulings[i] = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.Unavailable}
+			*r = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.Unavailable}
 			continue
 		}
-		pl.rulings[i] = c.Peek(ask, now)
-		if pl.rulings[i].OK() && !pl.rulings[i].Probe {
+		c.peek(r, ask, now)
+		switch {
+		case !r.OK():
+			again = again || r.Reason == gateway.NotBefore
+		case r.Probe:
+			again = true
+		default:
 			pl.Open++
 		}
 	}
-	for i, c := range pool.Candidates {
-		r := pl.rulings[i]
-		if allowed != nil && !allowed(c.Candidate.Connection) {
-			continue
+	ask.Fallbacks = pl.Open
+	if again || pl.Open == 0 {
+		pl.lookAgain(ask, now)
+	}
+	for i := range pl.items {
+		r := &pl.rulings[i]
+		pl.items[i].Eligible, pl.items[i].Weak = r.OK(), r.Weak || r.Probe
+	}
+}
+
+// lookAgain asks anew where the answer depends on how many others can run. With nothing plainly runnable what was
+// forbidden may be a trial that is not for requests with an alternative.
+func (pl *Plan) lookAgain(ask *resilience.Ask, now time.Time) {
+	for i, c := range pl.Pool.Candidates {
+		r := &pl.rulings[i]
+		if r.Layer == gateway.LayerRoute {
+			continue // this caller may not use it, whatever the rooms say
 		}
-		// With nothing plainly runnable what was forbidden may be a trial that is not for requests with an alternative.
-		if depends := r.Probe || r.Reason == gateway.NotBefore || pl.Open == 0 && r.Verdict == resilience.Forbidden; depends {
-			ask.Fallbacks = pl.Open
-			pl.rulings[i] = c.Peek(ask, now)
+		if r.Probe || r.Reason == gateway.NotBefore || pl.Open == 0 && r.Verdict == resilience.Forbidden {
+			c.peek(r, ask, now)
 		}
 	}
-	ask.Fallbacks = pl.Open
 }
 
 // Fallbacks is how many other candidates could take over from candidate id now.
@@ -99,41 +120,51 @@ func (pl *Plan) Ruling(id int) resilience.Ruling { return pl.rulings[id] }
 
 // Peek asks the layers in their order; the first that does not allow names itself. A delay is only the answer when no
 // layer forbids.
-func (c *Candidate) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
-	out := c.Breaker.Peek(ask, now)
-	if out.Verdict == resilience.Forbidden {
-		return out
-	}
-	for _, h := range [...]resilience.Handle{c.Cooldown, c.Lockout, c.Gate} {
-		r := h.Peek(ask, now)
-		if r.Verdict == resilience.Forbidden {
-			return r
-		}
-		if r.Verdict == resilience.Delayed && out.OK() {
-			r.Probe, r.Weak = out.Probe, out.Weak
-			out = r
-			continue
-		}
-		out.Probe = out.Probe || r.Probe
-		out.Weak = out.Weak || r.Weak
-	}
+func (c *Candidate) Peek(ask *resilience.Ask, now time.Time) (out resilience.Ruling) {
+	c.peek(&out, ask, now)
 	return out
+}
+
+// peek is Peek in place. The handles are called by their own types: this runs for every candidate before every attempt.
+func (c *Candidate) peek(out *resilience.Ruling, ask *resilience.Ask, now time.Time) {
+	*out = c.Breaker.Peek(ask, now)
+	if out.Verdict == resilience.Forbidden {
+		return
+	}
+	for layer := range 3 {
+		var r resilience.Ruling
+		switch layer {
+		case 0:
+			r = c.Cooldown.Peek(ask, now)
+		case 1:
+			r = c.Lockout.Peek(ask, now)
+		case 2:
+			r = c.Gate.Peek(ask, now)
+		}
+		switch {
+		case r.Verdict == resilience.Forbidden:
+			*out = r
+			return
+		case r.Verdict == resilience.Delayed && out.OK():
+			r.Probe, r.Weak = out.Probe, out.Weak
+			*out = r
+		default:
+			out.Probe = out.Probe || r.Probe
+			out.Weak = out.Weak || r.Weak
+		}
+	}
 }
 
 // rank orders targets by the combo's strategy and connections inside a target by the provider's.
 func (pl *Plan) rank(now time.Time) {
 	pool := pl.Pool
 	pl.Ranked = pl.Ranked[:0]
-	for i := range pl.items {
-		r := pl.rulings[i]
-		pl.items[i].Eligible, pl.items[i].Weak = r.OK(), r.Weak || r.Probe
-	}
-	for t, run := range pool.targets {
-		pl.inner[t] = pl.summary(run)
+	for t := range pool.targets {
+		pl.summary(&pl.inner[t], &pool.targets[t])
 	}
 	pl.order = pool.strategy.Rank(pl.order, pl.inner, pool.state, pl.rng)
 	for _, t := range pl.order {
-		run := pool.targets[t]
+		run := &pool.targets[t]
 		pl.within = run.strategy.Rank(pl.within, pl.items[run.from:run.to], run.state, pl.rng)
 		for _, w := range pl.within {
 			pl.append(run.from+w, now)
@@ -142,11 +173,11 @@ func (pl *Plan) rank(now time.Time) {
 }
 
 // summary is a target as its combo's strategy sees it: the best of its candidates.
-func (pl *Plan) summary(run target) strategy.Item {
-	out := strategy.Item{Weight: run.weight}
+func (pl *Plan) summary(out *strategy.Item, run *target) {
+	*out = strategy.Item{Weight: run.weight}
 	best := -1.0
 	for i := run.from; i < run.to; i++ {
-		it := pl.items[i]
+		it := &pl.items[i]
 		if it.Eligible && !out.Eligible {
 			out.Eligible, best = true, -1
 		}
@@ -158,21 +189,18 @@ func (pl *Plan) summary(run target) strategy.Item {
 			out.Success, out.Silent, out.InFlight, out.Limit, out.Weak = it.Success, it.Silent, it.InFlight, it.Limit, it.Weak
 		}
 	}
-	return out
 }
 
 func (pl *Plan) append(i int, now time.Time) {
-	c := pl.Pool.Candidates[i]
-	r := pl.rulings[i]
-	x := next.Candidate{ID: i, Target: c.Target, Provider: c.Provider, Connection: c.Connection, Account: c.Account,
-		Model: c.Model, Ruling: r, Health: pl.items[i].Success}
-	switch r.Reason {
+	pl.Ranked = append(pl.Ranked, pl.Pool.walkers[i])
+	x := &pl.Ranked[len(pl.Ranked)-1]
+	x.Ruling, x.Health = pl.rulings[i], pl.items[i].Success
+	switch x.Ruling.Reason {
 	case gateway.ConnectionCooldown:
-		x.Cause = c.Cooldown.Cause(now)
+		x.Cause = pl.Pool.Candidates[i].Cooldown.Cause(now)
 	case gateway.ModelLockout:
-		x.Cause = c.Lockout.Cause(now)
+		x.Cause = pl.Pool.Candidates[i].Lockout.Cause(now)
 	}
-	pl.Ranked = append(pl.Ranked, x)
 }
 
 // Used tells the strategies that an attempt on candidate id began.

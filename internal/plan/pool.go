@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"spillway/internal/attempt/next"
 	"spillway/internal/catalog"
 	"spillway/internal/gateway"
 	"spillway/internal/resilience/breaker"
@@ -48,6 +49,7 @@ type Pool struct {
 	Excluded    []gateway.Exclusion // can never serve this protocol, with the reason
 
 	targets  []target
+	walkers  []next.Candidate // the candidates as the walk knows them, without what changes
 	strategy strategy.Kind
 	state    *strategy.State
 	reuse    sync.Pool // *Plan
@@ -135,6 +137,10 @@ func (b *Board) compile(combo *gateway.Combo, p gateway.Protocol) *Pool {
 		pool.targets = append(pool.targets, run)
 	}
 	pool.Connections = ids.count("c/")
+	for i, c := range pool.Candidates {
+		pool.walkers = append(pool.walkers, next.Candidate{ID: i, Target: c.Target, Provider: c.Provider,
+			Connection: c.Connection, Account: c.Account, Model: c.Model})
+	}
 	pool.reuse.New = func() any { return newPlan(pool) }
 	return pool
 }
