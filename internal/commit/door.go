@@ -62,7 +62,9 @@ func New(o Options) *Door {
 		if o.Early == "on" {
 			first = time.Millisecond
 		}
+		d.mu.Lock() // the clock may run before it is noted
 		d.timer = time.AfterFunc(first, d.tick)
+		d.mu.Unlock()
 	}
 	return d
 }
@@ -190,6 +192,7 @@ func (d *Door) Fail(e *gateway.Error, st *protocol.StreamState) error {
 	if d.closed || !d.opened || !d.stream {
 		return errClosed
 	}
+	d.closed = true // nothing follows an error, no heartbeat either
 	return d.write(d.o.Family.StreamError(nil, e, st), time.Now())
 }
 
@@ -205,6 +208,18 @@ func (d *Door) Opened() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.opened
+}
+
+// Shut closes a door that nothing has passed yet, and reports whether it did: then the writer is the caller's alone. One
+// that is opened stays as it is.
+func (d *Door) Shut() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened {
+		return false
+	}
+	d.closed = true
+	return true
 }
 
 // Close ends the door and its clock. It is idempotent; nothing is written afterwards.

@@ -113,12 +113,13 @@ func (q *request) run(env *gateway.Envelope, pool *plan.Pool, renamed bool, j *g
 	if gerr == nil {
 		return
 	}
-	if door.Opened() {
+	q.visible(gerr)
+	if !door.Shut() {
 		_ = door.Fail(gerr, nil) // a client that left meanwhile needs no error
 		return
 	}
-	q.visible(gerr)
 	q.headers(q.w.Header(), j, nil)
+	q.w.Header()["X-Spillway-Attempts"] = []string{strconv.Itoa(len(j.Attempts))}
 	writeError(q.w, q.family, gerr)
 }
 
@@ -180,12 +181,12 @@ func (q *request) pass(h http.Header, up http.Header) {
 	}
 }
 
-// headers sets the response headers of an answer, or of an error (a == nil).
+// headers sets the response headers of an answer, or of an error or a stream that is opened before its answer is there
+// (a == nil). The latter happens beside the attempts, so of the journey only what never changes may be read.
 func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) {
 	h["X-Spillway-Request-Id"] = []string{string(j.ID)}
 	if a == nil {
 		h["X-Spillway-Source"] = fromGateway
-		h["X-Spillway-Attempts"] = []string{strconv.Itoa(len(j.Attempts))}
 		if q.live.Board.Snapshot.Config().LabOnly {
 			h["X-Spillway-Lab"] = labNotice
 		}
