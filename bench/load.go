@@ -34,8 +34,6 @@ type result struct {
 	example atomic.Value
 }
 
-func (r *result) perSecond() float64 { return float64(r.calls) / r.wall.Seconds() }
-
 // calls sends n calls over workers connections, each as fast as its answers come.
 func calls(addr string, req []byte, workers, n int) *result {
 	r := &result{}

@@ -79,11 +79,11 @@ func (a *App) listen(cfg *config.Config) error {
 // drain refuses new requests and lets those in flight finish, for drain_timeout at most.
 func (a *App) drain(ctx context.Context) error {
 	a.api.Drain()
-	if a.server == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
 	defer cancel()
+	if a.server == nil {
+		return a.api.Wait(ctx)
+	}
 	err := a.server.Shutdown(ctx)
 	if err != nil { // streams that are still open are cut now
 		a.log.Warn("drain_timeout is over; streams that are still open are cut", "in_flight", a.api.Active())

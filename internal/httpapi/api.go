@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -56,6 +57,20 @@ func New(o Options) *API { return &API{Options: o} }
 
 // Drain makes every new request fail with 503 `draining`; those in flight go on.
 func (a *API) Drain() { a.draining.Store(true) }
+
+// Wait returns when no request is in flight, or ctx ends.
+func (a *API) Wait(ctx context.Context) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for a.active.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
 
 // Active is the number of requests in flight.
 func (a *API) Active() int64 { return a.active.Load() }
@@ -142,6 +157,3 @@ func (a *API) identify(s *Snapshot, r *http.Request) (gateway.Principal, *gatewa
 func (a *API) refuse(w http.ResponseWriter, p gateway.Protocol, e *gateway.Error) {
 	writeError(w, families.For(p), e)
 }
-
-// since is the time of a request in microseconds.
-func since(t time.Time) int64 { return time.Since(t).Microseconds() }
