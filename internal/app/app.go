@@ -127,7 +127,7 @@ func (a *App) setup(ctx context.Context) error {
 		return err
 	}
 	a.install(snap)
-	o := httpapi.Options{Live: a.live.Load, Engine: a.engine, Buffers: a.buffers, Log: a.log, Done: a.metrics.done}
+	o := httpapi.Options{Live: a.live.Load, Engine: a.engine, Buffers: a.buffers, Log: a.log, Done: a.metrics.done, Lists: a}
 	if cfg.Log.Decisions {
 		o.Ledger = a.ledger
 	}

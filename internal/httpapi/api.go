@@ -35,11 +35,18 @@ type Ledger interface {
 	Close(j *gateway.Journey)
 }
 
+// Lists completes what is known about models: it may ask providers for their own lists, and returns the snapshot to go on
+// with.
+type Lists interface {
+	Complete(ctx context.Context, s *Snapshot) *Snapshot
+}
+
 // Options are what the API is made of.
 type Options struct {
 	Live    func() *Snapshot
 	Engine  *attempt.Engine
 	Ledger  Ledger // nil = nothing is kept about requests
+	Lists   Lists  // nil = what is configured is all there is
 	Buffers *attempt.Buffers
 	Log     *slog.Logger
 	Done    func(j *gateway.Journey) // told about every request that ended; may be nil

@@ -74,6 +74,10 @@ func (q *request) serve(c call, began time.Time) {
 		return
 	}
 	rt, gerr := route.Resolve(q.live.Board.Snapshot, env.Model)
+	if gerr == nil && rt.Guess && q.api.Lists != nil { // nobody is known to serve it: the providers' own lists may tell
+		q.live = q.api.Lists.Complete(q.r.Context(), q.live)
+		rt, gerr = route.Resolve(q.live.Board.Snapshot, env.Model)
+	}
 	if gerr == nil {
 		gerr = auth.AllowModel(&q.principal, env.Model, rt.Combo)
 	}
@@ -89,7 +93,12 @@ func (q *request) serve(c call, began time.Time) {
 	if q.api.Ledger != nil {
 		q.api.Ledger.Begin(j)
 	}
+	defer q.settle(j) // also when the engine panics: net/http turns that into a broken connection
 	q.run(env, pool, rt.Renamed, j)
+}
+
+// settle closes the books of a request. It runs before the handler returns: what a client has got is accounted.
+func (q *request) settle(j *gateway.Journey) {
 	j.EndedAt = time.Now()
 	if q.api.Ledger != nil {
 		q.api.Ledger.Close(j)

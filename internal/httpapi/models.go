@@ -26,6 +26,9 @@ func (a *API) models(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, dialect(r), gerr)
 		return
 	}
+	if a.Lists != nil {
+		live = a.Lists.Complete(r.Context(), live)
+	}
 	list := struct {
 		Object string        `json:"object"`
 		Data   []modelObject `json:"data"`
