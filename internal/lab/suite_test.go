@@ -44,6 +44,8 @@ func quickCases(t *testing.T) []scenario.Case {
 			c.Expect.Within, c.Primary.Faults[0].Delay = 5*time.Second, 6*time.Second
 		case "S09":
 			c.Primary.Faults[0].Delay = 6 * time.Second
+		case "S15": // a slow start of all cases at once must not eat the outage
+			c.Every, c.Primary.Faults[0].For = 200*time.Millisecond, 3*time.Second
 		case "S11":
 			c.Expect.Tail, c.Primary.Faults[0].Delay = time.Second, 2*time.Second
 		}
