@@ -39,8 +39,8 @@ func (l *labServeCmd) Run(ctx context.Context, o *out) error {
 }
 
 type labRunCmd struct {
-	Suite    string   `help:"Suite to run: failover (16 scenarios, about two minutes)." enum:",failover" default:"" xor:"what" required:""`
-	Scenario string   `help:"Scenario to run: a shipped name (see lab list) or a YAML file." xor:"what" required:"" placeholder:"NAME|FILE"`
+	Suite    string   `help:"Suite to run: failover (16 scenarios, about two minutes)." placeholder:"NAME"`
+	Scenario string   `help:"Scenario to run: a shipped name (see lab list) or a YAML file." placeholder:"NAME|FILE"`
 	Against  string   `help:"Root URL of a running gateway, of any make, that routes to the lab's sources. Default: a fresh Spillway with default settings." placeholder:"URL"`
 	Key      string   `help:"Client key for --against." env:"SPILLWAY_KEY" placeholder:"KEY"`
 	Protocol []string `help:"Client protocols of the suite." default:"openai" enum:"openai,responses,anthropic,gemini"`
@@ -53,8 +53,13 @@ type labRunCmd struct {
 
 // Run exits with 0 when everything holds, 1 when not, 2 on misuse.
 func (l *labRunCmd) Run(ctx context.Context, o *out) error {
-	if l.Scenario != "" {
+	switch {
+	case (l.Suite == "") == (l.Scenario == ""):
+		return misuse("give one of --suite failover and --scenario NAME")
+	case l.Scenario != "":
 		return l.scenario(ctx, o)
+	case l.Suite != "failover":
+		return misuse("the only suite is failover")
 	}
 	options := lab.Options{URL: l.Against, APIKey: l.Key, Only: l.Only, Progress: o, JSON: l.JSON}
 	for _, name := range l.Protocol {
@@ -123,7 +128,11 @@ func noEnv(string) (string, bool) { return "", false }
 
 func loadScenario(name string) (scenario.Scenario, error) {
 	if !strings.ContainsAny(name, "./\\") {
-		return scenario.Load(name)
+		s, err := scenario.Load(name)
+		if err != nil {
+			return s, misuse(err.Error())
+		}
+		return s, nil
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -83,6 +83,10 @@ func exitCode(err error, o out) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
+	if m, ok := errors.AsType[misuse](err); ok {
+		fmt.Fprintf(o.err, "spillway: %s\nRun spillway COMMAND --help.\n", m)
+		return exitMisuse
+	}
 	if problems, ok := errors.AsType[*config.Problems](err); ok {
 		fmt.Fprintln(o.err, problems.Error())
 		return exitMisuse
@@ -90,6 +94,11 @@ func exitCode(err error, o out) int {
 	fmt.Fprintln(o.err, "spillway:", err)
 	return exitFailed
 }
+
+// misuse is an error of the command line.
+type misuse string
+
+func (m misuse) Error() string { return string(m) }
 
 // exitError is a result that was already told.
 type exitError int

@@ -114,8 +114,8 @@ func sortedKeys(m map[string]int) []string {
 	return out
 }
 
-// labConfig is the sources of a scenario as a server takes them. A provider's sources are told apart by their keys.
-func labConfig(s *scenario.Scenario) Config {
+// ScenarioConfig is the sources of a scenario as a server takes them. A provider's sources are told apart by their keys.
+func ScenarioConfig(s *scenario.Scenario) Config {
 	cfg := Config{Accounts: s.Accounts, IPs: s.IPs}
 	for _, src := range s.Sources {
 		if src.Provider != "" {
@@ -141,7 +141,7 @@ func RunScenario(ctx context.Context, o RunOptions) (RunReport, error) {
 	if (o.Start == nil) == (o.URL == "") {
 		return RunReport{}, errors.New("lab: give either a running gateway's URL or a way to start one")
 	}
-	srv, err := NewServer(labConfig(&s))
+	srv, err := NewServer(ScenarioConfig(&s))
 	if err != nil {
 		return RunReport{}, err
 	}

@@ -144,7 +144,7 @@ func TestKeysTellTheSourcesOfOneProviderApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := NewServer(labConfig(&s))
+	srv, err := NewServer(ScenarioConfig(&s))
 	if err != nil {
 		t.Fatal(err)
 	}
