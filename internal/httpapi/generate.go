@@ -190,15 +190,16 @@ func (q *request) pass(h http.Header, up http.Header) {
 	}
 }
 
-// headers sets the response headers of an answer, or of an error or a stream that is opened before its answer is there
-// (a == nil). The latter happens beside the attempts, so of the journey only what never changes may be read.
+// headers sets the response headers of an answer, or of an error (a == nil).
 func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) {
-	h["X-Spillway-Request-Id"] = []string{string(j.ID)}
+	set := headerSetter{h: h}
+	set.one("X-Spillway-Request-Id", string(j.ID))
+	if q.live.Board.Snapshot.Config().LabOnly {
+		h["X-Spillway-Lab"] = labNotice
+	}
 	if a == nil {
 		h["X-Spillway-Source"] = fromGateway
-		if q.live.Board.Snapshot.Config().LabOnly {
-			h["X-Spillway-Lab"] = labNotice
-		}
+		set.one("X-Spillway-Attempts", strconv.Itoa(len(j.Attempts)))
 		return
 	}
 	q.pass(h, a.Header)
@@ -206,7 +207,7 @@ func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) 
 		if ct := a.Header["Content-Type"]; ct != nil {
 			h["Content-Type"] = ct
 		}
-		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))}
+		set.one("Content-Length", strconv.Itoa(len(a.Body)))
 	}
 	conn := a.Candidate.Connection
 	h["X-Spillway-Source"] = fromUpstream
@@ -214,12 +215,27 @@ func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) 
 		h["X-Spillway-Source"] = fromLab
 	}
 	if q.principal.Diagnostics {
-		h["X-Spillway-Connection"] = []string{string(conn.ID)}
+		set.one("X-Spillway-Connection", string(conn.ID))
 	}
-	h["X-Spillway-Provider"] = []string{string(conn.Provider.ID)}
-	h["X-Spillway-Model"] = []string{string(a.Candidate.Model)}
-	h["X-Spillway-Attempts"] = []string{strconv.Itoa(a.Attempts)}
-	h["X-Spillway-Overhead-Us"] = []string{strconv.FormatInt(a.Overhead.Microseconds(), 10)}
+	set.one("X-Spillway-Provider", string(conn.Provider.ID))
+	set.one("X-Spillway-Model", string(a.Candidate.Model))
+	set.one("X-Spillway-Attempts", strconv.Itoa(a.Attempts))
+	set.one("X-Spillway-Overhead-Us", strconv.FormatInt(a.Overhead.Microseconds(), 10))
+}
+
+// headerSetter sets headers of one value each, with one allocation for all their slices.
+type headerSetter struct {
+	h    http.Header
+	room []string
+}
+
+func (s *headerSetter) one(name, value string) {
+	if len(s.room) == cap(s.room) {
+		s.room = make([]string, 0, 8)
+	}
+	n := len(s.room)
+	s.room = append(s.room, value)
+	s.h[name] = s.room[n : n+1 : n+1]
 }
 
 var (
