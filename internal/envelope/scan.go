@@ -187,9 +187,10 @@ func plain(b []byte) (control int, high bool) {
 	const spaces = 0x2020202020202020
 	var all uint64
 	i := 0
-	for ; i+32 <= len(b); i += 32 {
-		w0, w1 := binary.LittleEndian.Uint64(b[i:]), binary.LittleEndian.Uint64(b[i+8:])
-		w2, w3 := binary.LittleEndian.Uint64(b[i+16:]), binary.LittleEndian.Uint64(b[i+24:])
+	for ; len(b)-i >= 32; i += 32 {
+		p := (*[32]byte)(b[i:])
+		w0, w1 := binary.LittleEndian.Uint64(p[0:8]), binary.LittleEndian.Uint64(p[8:16])
+		w2, w3 := binary.LittleEndian.Uint64(p[16:24]), binary.LittleEndian.Uint64(p[24:32])
 		// For x < 0x20 the subtraction borrows into the top bit; &^ x keeps bytes >= 0x80 out. A borrow may mark the byte
 		// above a control character as well, so a mark says only that there is one.
 		if ((w0-spaces)&^w0|(w1-spaces)&^w1|(w2-spaces)&^w2|(w3-spaces)&^w3)&highs != 0 {
