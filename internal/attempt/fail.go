@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"spillway/internal/attempt/next"
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
 )
@@ -124,8 +125,8 @@ func (r *run) upstreamError(why gateway.Reason) *gateway.Error {
 			e.Code = gateway.UpstreamStreamError
 		}
 	}
-	if why == gateway.DeadlinePassed {
-		e.Code, e.Status = gateway.DeadlineExceeded, 0
+	if why == gateway.DeadlinePassed && e.Status == 0 { // an upstream's own status says more than that time ran out
+		e.Code = gateway.DeadlineExceeded
 	}
 	return e
 }
@@ -184,17 +185,24 @@ func (r *run) nothingTried(why gateway.Reason, d *gateway.Diagnostics) *gateway.
 	if d.PoolSize == 0 {
 		return r.emptyPool(d)
 	}
-	n := layers(d, r.plan)
+	return nothingRuns(r.plan.Ranked, d)
+}
+
+// nothingRuns is the error for candidates that are all out.
+func nothingRuns(candidates []next.Candidate, d *gateway.Diagnostics) *gateway.Error {
+	n := layers(candidates)
 	e := &gateway.Error{Code: gateway.AllCoolingDown}
 	switch {
 	case d.Earliest.IsZero():
 		e.Code, e.Message = gateway.AllSkipped, "every candidate is out and none says when it is back"
 	case n.breaker == n.all:
 		e.Code, e.Message = gateway.ProviderCircuitOpen, "every candidate is isolated by its circuit breaker"
+	case n.refused == n.all:
+		e.Message = "every key of this model was refused by its provider; check the keys and their accounts"
 	case n.transient == n.all:
 		e.Code, e.Message = gateway.ModelCooldown, "every account that serves this model is cooling down"
 	default:
-		e.Message = "every candidate is out: some cooling down, some isolated by their circuit breaker"
+		e.Message = "every candidate is out, not all for the same cause"
 	}
 	return e
 }
@@ -211,27 +219,43 @@ func (r *run) emptyPool(d *gateway.Diagnostics) *gateway.Error {
 		Message: fmt.Sprintf("nothing is configured that could serve %q", model)}
 }
 
-type layerCount struct{ all, breaker, transient int }
+// layerCount counts candidates that are out: all of them, those behind their breaker, those whose key or account was
+// refused, and those out for a cause that is over by itself.
+type layerCount struct{ all, breaker, refused, transient int }
 
-func layers(d *gateway.Diagnostics, p interface {
-	Ruling(id int) resilience.Ruling
-}) (n layerCount) {
-	for i := range d.PoolSize {
-		ruling := p.Ruling(i)
-		if ruling.OK() {
+func layers(candidates []next.Candidate) (n layerCount) {
+	for i := range candidates {
+		c := &candidates[i]
+		if c.Ruling.OK() {
 			continue
 		}
 		n.all++
-		switch ruling.Layer {
+		switch c.Ruling.Layer {
 		case gateway.LayerBreaker:
 			n.breaker++
 		case gateway.LayerCooldown, gateway.LayerLockout:
-			if ruling.Reason != gateway.Terminal {
+			switch {
+			case c.Ruling.Reason == gateway.Terminal || refusedKey(c):
+				n.refused++
+			default:
 				n.transient++
 			}
 		}
 	}
 	return n
+}
+
+// refusedKey reports whether a candidate rests because its key was refused. To a client that is no rate limit: a 429
+// would make it try again for nothing.
+func refusedKey(c *next.Candidate) bool {
+	if c.Ruling.Reason != gateway.ConnectionCooldown {
+		return false // the cause belongs to this ruling alone
+	}
+	switch c.Cause {
+	case gateway.AuthError, gateway.Banned, gateway.CreditsExhausted, gateway.RequestRejected:
+		return true
+	}
+	return false
 }
 
 // streamError is the error for a client whose stream broke after it began.

@@ -24,7 +24,7 @@ type ErrorObject struct {
 type Extra struct {
 	RetryAfter  int             `json:"retry_after,omitzero"` // seconds
 	Next        string          `json:"next,omitzero"`
-	Diagnostics json.RawMessage `json:"diagnostics,omitempty"` // gateway.Diagnostics
+	Diagnostics json.RawMessage `json:"diagnostics,omitempty"` // see diagnostics
 }
 
 // NewErrorObject fills an ErrorObject; inStream adds the status.
@@ -44,11 +44,30 @@ func NewErrorObject(e *gateway.Error, inStream bool) ErrorObject {
 func ExtraOf(e *gateway.Error) Extra {
 	x := Extra{RetryAfter: RetrySeconds(e.RetryAfter), Next: e.Next}
 	if e.Diagnostics != nil {
-		if raw, err := json.Marshal(e.Diagnostics); err == nil {
+		if raw, err := json.Marshal(written(e.Diagnostics)); err == nil {
 			x.Diagnostics = raw
 		}
 	}
 	return x
+}
+
+// diagnostics is gateway.Diagnostics as clients read it: a target has the form that the configuration gives it.
+type diagnostics struct {
+	*gateway.Diagnostics
+	Excluded []exclusion `json:"excluded,omitempty"` // hides the field of the same name
+}
+
+type exclusion struct {
+	Target string `json:"target"`
+	gateway.Exclusion
+}
+
+func written(d *gateway.Diagnostics) diagnostics {
+	out := diagnostics{Diagnostics: d}
+	for _, x := range d.Excluded {
+		out.Excluded = append(out.Excluded, exclusion{Target: x.Target.String(), Exclusion: x})
+	}
+	return out
 }
 
 // RetrySeconds rounds up to whole seconds, as the Retry-After header does.
