@@ -49,13 +49,16 @@ func (k *checkCmd) Run(ctx context.Context, c *cli, o *out) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", conn.ID, conn.Provider.ID, strings.Join(protocols, ","), conn.Provider.BaseURL, conn.Account)
 	}
 	if combos := snap.Combos(); len(combos) > 0 {
-		fmt.Fprintln(t, "\nCOMBO\tSTRATEGY\tTARGETS\t\t")
+		if err := t.Flush(); err != nil { // the next table has columns of its own
+			return err
+		}
+		fmt.Fprintln(t, "\nCOMBO\tSTRATEGY\tTARGETS")
 		for _, combo := range combos {
 			var targets []string
 			for _, target := range combo.Targets {
 				targets = append(targets, target.String())
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t\t\n", combo.Name, combo.Strategy, strings.Join(targets, " > "))
+			fmt.Fprintf(t, "%s\t%s\t%s\n", combo.Name, combo.Strategy, strings.Join(targets, " > "))
 		}
 	}
 	if err := t.Flush(); err != nil {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -18,7 +18,7 @@ import (
 type explainCmd struct {
 	ID    string `arg:"" help:"Request id, from the response header x-spillway-request-id."`
 	URL   string `help:"Address of the running gateway. Default: http:// and the listen address of the configuration." placeholder:"URL"`
-	Token string `help:"Management token; needed where client keys are configured. Better given as $SPILLWAY_TOKEN." env:"SPILLWAY_TOKEN" placeholder:"TOKEN"`
+	Token string `help:"Management token, printed once at the first start, or a client key with scope management. Better given as an environment variable." env:"SPILLWAY_TOKEN" placeholder:"TOKEN"`
 	JSON  bool   `help:"Print the decision log as JSON."`
 }
 
@@ -50,13 +50,21 @@ func (e *explainCmd) Run(ctx context.Context, c *cli, o *out) error {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10)) // whatever came explains best
-		fmt.Fprintf(o.err, "spillway: %s\n", strings.TrimSpace(string(text)))
-		if res.StatusCode == http.StatusUnauthorized && os.Getenv("SPILLWAY_TOKEN") == "" {
-			return errors.New("give the management token in SPILLWAY_TOKEN; it was printed at the gateway's first start")
-		}
-		return exitError(exitFailed)
+		return e.refused(res)
 	}
 	_, err = io.Copy(o, res.Body)
 	return err
+}
+
+// refused says in words what the gateway answered instead of a decision log.
+func (e *explainCmd) refused(res *http.Response) error {
+	if e.Token == "" && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden) {
+		return errors.New("the decision log needs the management token: set SPILLWAY_TOKEN to what the gateway printed at its first start")
+	}
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10)) // whatever came explains best
+	var problem struct{ Detail, Next string }
+	if err := json.Unmarshal(text, &problem); err != nil || problem.Detail == "" {
+		return fmt.Errorf("the gateway answered %s: %s", res.Status, strings.TrimSpace(string(text)))
+	}
+	return fmt.Errorf("%s (%s)", problem.Detail, strings.TrimSuffix(problem.Next, "."))
 }

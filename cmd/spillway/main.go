@@ -31,7 +31,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run the gateway. Without any provider configured it runs on the built-in lab."`
 	Check   checkCmd   `cmd:"" help:"Check a configuration file and say what it means."`
 	Lab     labCmd     `cmd:"" help:"Fake upstreams that fail by script, and the failover suite."`
-	Key     keyCmd     `cmd:"" help:"Make, list and revoke client keys."`
+	Key     keyCmd     `cmd:"" help:"Make and list client keys."`
 	Explain explainCmd `cmd:"" help:"Show what was decided for one request, as a timeline."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
