@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -92,6 +93,9 @@ func (a *API) Routes(mux *http.ServeMux) {
 		mux.HandleFunc("GET "+prefix+"/v1/models/{id...}", a.model)
 		mux.HandleFunc("POST "+prefix+"/v1/models/{call...}", a.gemini)
 		mux.HandleFunc("POST "+prefix+"/v1beta/models/{call...}", a.gemini)
+		mux.HandleFunc(prefix+"/v1/models", a.only("GET, HEAD"))
+		mux.HandleFunc(prefix+"/v1/models/{id...}", a.only("GET, HEAD, POST"))
+		mux.HandleFunc(prefix+"/v1beta/models/{call...}", a.only("POST"))
 		mux.HandleFunc(prefix+"/v1/", a.unknown)
 		mux.HandleFunc(prefix+"/v1beta/", a.unknown)
 	}
@@ -101,9 +105,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 func (a *API) post(p gateway.Protocol) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			w.Header().Set("Allow", http.MethodPost)
-			a.refuse(w, p, &gateway.Error{Code: gateway.MethodNotAllowed,
-				Message: r.Method + " is not served here", Next: "Send a POST with a JSON body to " + r.URL.Path + "."})
+			a.wrongMethod(w, r, p, http.MethodPost)
 			return
 		}
 		a.generate(w, r, call{protocol: p})
@@ -124,9 +126,32 @@ func (a *API) gemini(w http.ResponseWriter, r *http.Request) {
 		}
 		a.generate(w, r, call{protocol: gateway.Gemini, model: model, stream: true})
 	default:
-		a.refuse(w, gateway.Gemini, &gateway.Error{Code: gateway.NotFound, Message: "nothing is served at POST " + r.URL.Path,
+		a.refuse(w, gateway.Gemini, &gateway.Error{Code: gateway.NotFound, Message: "nothing is served at POST " + printable(r.URL.Path) + ".",
 			Next: "Gemini calls end in :generateContent or :streamGenerateContent."})
 	}
+}
+
+// only refuses the methods that a path does not have.
+func (a *API) only(allow string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { a.wrongMethod(w, r, dialect(r), allow) }
+}
+
+func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, p gateway.Protocol, allow string) {
+	w.Header().Set("Allow", allow)
+	a.refuse(w, p, &gateway.Error{Code: gateway.MethodNotAllowed, Message: printable(r.Method) + " is not served at " + printable(r.URL.Path) + ".",
+		Next: "This path takes " + allow + "."})
+}
+
+// printable quotes what a caller sent when it holds anything but plain text, and cuts it to a length that people read.
+func printable(s string) string {
+	const most = 120
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
 }
 
 func cutLast(s string, sep byte) (before, after string, ok bool) {
@@ -137,7 +162,7 @@ func cutLast(s string, sep byte) (before, after string, ok bool) {
 }
 
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
-	a.refuse(w, dialect(r), &gateway.Error{Code: gateway.NotFound, Message: "nothing is served at " + r.Method + " " + r.URL.Path,
+	a.refuse(w, dialect(r), &gateway.Error{Code: gateway.NotFound, Message: "nothing is served at " + printable(r.Method+" "+r.URL.Path) + ".",
 		Next: "The client API has /v1/chat/completions, /v1/responses, /v1/messages, /v1/models and /v1beta/models/{model}:generateContent."})
 }
 

@@ -64,12 +64,7 @@ func (a *API) read(w http.ResponseWriter, r *http.Request, live *Snapshot) (*bod
 
 func (b *body) fill(w http.ResponseWriter, r *http.Request, limit int64) *gateway.Error {
 	rc := http.NewResponseController(w)
-	slow := false
-	defer func() {
-		if slow {
-			_ = rc.SetReadDeadline(time.Time{})
-		}
-	}()
+	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	for {
 		buf := *b.buf
 		if len(buf) == cap(buf) {
@@ -82,6 +77,7 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request, limit int64) *gatewa
 			copy(grown, buf)
 			buf = grown
 		}
+		_ = rc.SetReadDeadline(time.Now().Add(bodyIdle)) // not every writer has deadlines
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		*b.buf = buf[:len(buf)+n]
 		switch {
@@ -92,10 +88,6 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request, limit int64) *gatewa
 		case err != nil:
 			return brokenBody(err)
 		}
-		if !slow { // most bodies come with the first read
-			slow = true
-		}
-		_ = rc.SetReadDeadline(time.Now().Add(bodyIdle)) // not every writer has deadlines
 	}
 }
 
