@@ -214,7 +214,8 @@ type bubble struct {
 	ups     map[string]*upstreamServer
 	servers []*http.Server
 	served  sync.WaitGroup
-	running group // requests that run beside the test
+	hasty   map[string]bool // upstreams that look at a request before its body has come
+	running group           // requests that run beside the test
 
 	// lenient switches the comparison of the decision log with the upstreams' logs off, for tests in which attempts end
 	// before they reach an upstream.
@@ -239,7 +240,7 @@ const gatewayURL = "http://127.0.0.1:4000"
 func inBubble(t *testing.T, test func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{t: t, net: newPipeNet(), store: store.Memory(), ups: map[string]*upstreamServer{}}
+		b := &bubble{t: t, net: newPipeNet(), store: store.Memory(), ups: map[string]*upstreamServer{}, hasty: map[string]bool{}}
 		transport := &http.Transport{DialContext: b.net.Dial, DisableCompression: true, MaxIdleConnsPerHost: 512}
 		b.client, b.http = client.New(transport), &http.Client{Transport: transport}
 		defer b.shutDown()
@@ -283,7 +284,10 @@ func (b *bubble) serve(name string, h http.Handler, source *lab.Source) {
 			h.ServeHTTP(w, r)
 			return
 		}
-		body, restore := peekBody(r)
+		body, restore := []byte(nil), func() {}
+		if !b.hasty[name] {
+			body, restore = peekBody(r)
+		}
 		u.mu.Lock()
 		u.running++
 		u.calls = append(u.calls, call{key: bearer(r), model: modelOf(r, body), at: time.Now(), head: r.Header.Clone()})

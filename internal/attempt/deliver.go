@@ -26,8 +26,12 @@ func (r *run) deliver(f *flight) *gateway.Error {
 	j.Served, j.Connection = f.candidate.Candidate.Target(), f.candidate.Candidate.Connection.ID
 	j.Status = answer.Status
 	j.Overhead = answer.Overhead.Microseconds()
+	if answer.Stream { // a slow client blocks here; that is no silence of the upstream
+		f.watch.Paused(true, j.Committed)
+	}
 	gone := r.job.Door.Commit(answer) != nil
 	if answer.Stream {
+		f.watch.Paused(false, time.Now())
 		f.attempt.Bytes += int64(len(f.held))
 		if gone = gone || f.pump(r.job.Door); gone {
 			f.end(verdict.Evidence{ClientGone: true})

@@ -48,7 +48,7 @@ type Door struct {
 	wroteAt   time.Time
 	limitAt   time.Time // until when the present write deadline is far enough
 	began     time.Time
-	timer     *time.Timer
+	timer     *time.Timer // set once, nil when not streamed
 }
 
 var errClosed = errors.New("the door is closed")
@@ -62,9 +62,8 @@ func New(o Options) *Door {
 		if o.Early == "on" {
 			first = time.Millisecond
 		}
-		d.mu.Lock() // the clock may run before it is noted
-		d.timer = time.AfterFunc(first, d.tick)
-		d.mu.Unlock()
+		d.timer = time.AfterFunc(time.Hour, d.tick) // noted before it may run
+		d.timer.Reset(first)
 	}
 	return d
 }
@@ -78,7 +77,10 @@ func (d *Door) NoneLeft() {
 
 // tick is the door's clock: it opens early when that is due, and keeps an open line alive.
 func (d *Door) tick() {
-	d.mu.Lock()
+	if !d.mu.TryLock() { // something is being written, perhaps to a slow client: the line is not silent
+		d.timer.Reset(time.Second)
+		return
+	}
 	defer d.mu.Unlock()
 	if d.closed {
 		return
