@@ -22,9 +22,8 @@ type world struct {
 	out    []grant // permits that are out
 	backed int64   // how far the clock went back in all
 
-	seen   []seen // window reports accepted since the window was last void
-	lastD  int64  // open time of the last failed probe of this spell
-	opened int64
+	seen  []seen // window reports accepted since the window was last void
+	lastD int64  // open time of the last failed probe of this spell
 }
 
 type seen struct {

@@ -9,12 +9,14 @@ package gate
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	memory "spillway/internal/state"
 )
 
 // Options tune a room.
@@ -33,10 +35,11 @@ type Room struct {
 	mu     sync.Mutex // guards every change of a counter, so that taking is all or nothing
 	global counter
 
-	providers index[gateway.ProviderID, counter]
-	conns     index[string, counter]
-	models    index[modelKey, counter]
-	accounts  index[modelKey, account]
+	// Who holds a counter shares it: two counters of one key would let twice the cap through.
+	providers *memory.Index[gateway.ProviderID, counter]
+	conns     *memory.Index[string, counter]
+	models    *memory.Index[modelKey, counter]
+	accounts  *memory.Index[modelKey, account]
 	lastKey   atomic.Int64
 }
 
@@ -44,6 +47,11 @@ type Room struct {
 type modelKey struct {
 	owner string
 	model gateway.ModelID
+}
+
+// clone copies the model's name, which may be a part of a request's body.
+func (k modelKey) clone() modelKey {
+	return modelKey{k.owner, gateway.ModelID(strings.Clone(string(k.model)))}
 }
 
 // counter is a number of attempts in flight. It is written under Room.mu and read without it.
@@ -62,10 +70,10 @@ func New(o Options) *Room {
 	}
 	return &Room{
 		onFree:    o.OnFree,
-		providers: newIndex[gateway.ProviderID, counter](o.Keep),
-		conns:     newIndex[string, counter](o.Keep),
-		models:    newIndex[modelKey, counter](o.Keep),
-		accounts:  newIndex[modelKey, account](o.Keep),
+		providers: memory.NewIndex[gateway.ProviderID, counter](o.Keep, nil),
+		conns:     memory.NewIndex[string, counter](o.Keep, nil),
+		models:    memory.NewIndex[modelKey, counter](o.Keep, modelKey.clone),
+		accounts:  memory.NewIndex[modelKey, account](o.Keep, modelKey.clone),
 	}
 }
 
@@ -92,10 +100,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 	if cfg == (Config{}) {
 		cfg = Default()
 	}
-	id := c.Connection.Identity
-	if id == "" {
-		id = string(c.Connection.ID)
-	}
+	id := memory.Identity(c.Connection)
 	owner := string(c.Connection.Account)
 	if owner == "" {
 		owner = id
@@ -106,10 +111,10 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 	if p := c.Connection.Provider; p != nil {
 		provider, h.local = p.ID, p.Class == gateway.Local
 	}
-	h.provider = r.providers.get(provider, newCounter)
-	h.conn = r.conns.get(id, newCounter)
-	h.model = r.models.get(modelKey{id, c.Model}, func() *counter { return &counter{key: int(r.lastKey.Add(1))} })
-	h.account = r.accounts.get(modelKey{owner, c.Model}, newAccount)
+	h.provider = r.providers.Get(provider, newCounter)
+	h.conn = r.conns.Get(id, newCounter)
+	h.model = r.models.Get(modelKey{id, c.Model}, func() *counter { return &counter{key: int(r.lastKey.Add(1))} })
+	h.account = r.accounts.Get(modelKey{owner, c.Model}, newAccount)
 	return h
 }
 

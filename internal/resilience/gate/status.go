@@ -28,16 +28,16 @@ func (r *Room) Status(now time.Time) []resilience.Status {
 		}
 	}
 	count("global", "global", r.global.n.Load())
-	for k, c := range r.providers.all() {
+	for k, c := range r.providers.Snapshot() {
 		count("provider", string(k), c.n.Load())
 	}
-	for k, c := range r.conns.all() {
+	for k, c := range r.conns.Snapshot() {
 		count("connection", k, c.n.Load())
 	}
-	for k, c := range r.models.all() {
+	for k, c := range r.models.Snapshot() {
 		count("model", k.owner+" "+string(k.model), c.n.Load())
 	}
-	for k, a := range r.accounts.all() {
+	for k, a := range r.accounts.Snapshot() {
 		s := a.state.Load()
 		if s == nil || !s.engaged {
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	memory "spillway/internal/state"
 )
 
 // Options tune a room. The zero value is the recommended one.
@@ -29,7 +30,7 @@ type Options struct {
 // Room holds what was learned about every candidate. It is safe for concurrent use.
 type Room struct {
 	cfg   Config
-	cells cells
+	cells *memory.Index[key, cell]
 }
 
 // New returns an empty room. It starts nothing.
@@ -40,17 +41,21 @@ func New(o Options) *Room {
 	if o.Keep <= 0 {
 		o.Keep = 1024
 	}
-	return &Room{cfg: o.Config, cells: newCells(o.Keep)}
+	return &Room{cfg: o.Config, cells: memory.NewIndex[key, cell](o.Keep, key.clone)}
 }
 
 // Bind returns the handle of a candidate. Handles of one key share everything; a handle stays valid for ever.
 func (r *Room) Bind(c gateway.Candidate) *Handle {
-	return &Handle{cell: r.cells.get(keyOf(c), &r.cfg)}
+	return &Handle{cell: r.cell(c)}
+}
+
+func (r *Room) cell(c gateway.Candidate) *cell {
+	return r.cells.Get(keyOf(c), func() *cell { return &cell{cfg: &r.cfg, state: newState()} })
 }
 
 // Reset forgets what was learned about a candidate; attempts in flight stay counted.
 func (r *Room) Reset(c gateway.Candidate) {
-	cell := r.cells.get(keyOf(c), &r.cfg)
+	cell := r.cell(c)
 	cell.mu.Lock()
 	defer cell.mu.Unlock()
 	fresh := newState()
@@ -65,7 +70,7 @@ func (r *Room) Reset(c gateway.Candidate) {
 // Status is one line per candidate that has been used.
 func (r *Room) Status(now time.Time) []resilience.Status {
 	var out []resilience.Status
-	for key, cell := range r.cells.all() {
+	for key, cell := range r.cells.Snapshot() {
 		if line, used := cell.status(key, now); used {
 			out = append(out, line)
 		}

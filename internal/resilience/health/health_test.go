@@ -405,10 +405,7 @@ func TestBoundedMemory(t *testing.T) {
 	if v := r.Bind(candidate("a", "held")).View(t0); !near(v.Success, 0.8) {
 		t.Errorf("split in two: %+v", v)
 	}
-	r.cells.mu.Lock()
-	n := len(r.cells.byKey)
-	r.cells.mu.Unlock()
-	if n > 600 {
+	if n := r.cells.Len(); n > 600 {
 		t.Errorf("%d cells", n)
 	}
 }

@@ -12,12 +12,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"spillway/internal/gateway"
+	memory "spillway/internal/state"
 )
 
 // Config holds `pacing.queue`.
@@ -64,14 +65,11 @@ type Options struct {
 
 // Room holds the pools. It is safe for concurrent use and starts nothing: a pool has a timer only while somebody waits.
 type Room struct {
-	line LineConfig
-	busy atomic.Int64 // pools with somebody in line
+	line  LineConfig
+	pools *memory.Index[string, Pool]
+	busy  atomic.Int64 // pools with somebody in line
 
 	mu      sync.Mutex
-	byName  map[string]weak.Pointer[Pool]
-	recent  []*Pool
-	next    int
-	sweepAt int
 	waiting map[*Pool]struct{}
 }
 
@@ -80,33 +78,13 @@ func New(o Options) *Room {
 	if o.Keep <= 0 {
 		o.Keep = 256
 	}
-	return &Room{line: o.Line, byName: map[string]weak.Pointer[Pool]{}, recent: make([]*Pool, o.Keep),
-		sweepAt: 2 * o.Keep, waiting: map[*Pool]struct{}{}}
+	return &Room{line: o.Line, pools: memory.NewIndex[string, Pool](o.Keep, strings.Clone), waiting: map[*Pool]struct{}{}}
 }
 
 // Pool returns the pool of a name. A pool lives as long as somebody uses it or waits in it; of those that nobody uses
 // the newest Options.Keep are kept.
 func (r *Room) Pool(name string) *Pool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p, ok := r.byName[name]; ok {
-		if found := p.Value(); found != nil {
-			return found
-		}
-	}
-	made := &Pool{room: r, line: NewLine(r.line)}
-	r.byName[name] = weak.Make(made)
-	r.recent[r.next] = made
-	r.next = (r.next + 1) % len(r.recent)
-	if len(r.byName) >= r.sweepAt {
-		for n, p := range r.byName {
-			if p.Value() == nil {
-				delete(r.byName, n)
-			}
-		}
-		r.sweepAt = max(2*len(r.recent), 2*len(r.byName))
-	}
-	return made
+	return r.pools.Get(name, func() *Pool { return &Pool{room: r, line: NewLine(r.line)} })
 }
 
 // Wake tells every pool with somebody in line that something may have become free. With nobody in line anywhere it

@@ -307,10 +307,7 @@ func TestRoomForgetsIdlePools(t *testing.T) {
 	if r.Pool("held") != held {
 		t.Error("a pool with somebody in line was replaced")
 	}
-	r.mu.Lock()
-	n := len(r.byName)
-	r.mu.Unlock()
-	if n > 300 {
+	if n := r.pools.Len(); n > 300 {
 		t.Errorf("%d pools are remembered", n)
 	}
 	if r.Len() != 1 {
