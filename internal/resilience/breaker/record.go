@@ -7,6 +7,7 @@ import (
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	memory "spillway/internal/state"
 )
 
 // kept is the durable form of a cell. Leases, the window and half-open successes are not kept: after a restart they
@@ -91,9 +92,8 @@ func keepRecord(r *Room, e *effects) resilience.Record {
 func (r *Room) Restore(records []resilience.Record, now time.Time) {
 	ns := r.ns(now)
 	touched := map[*group]bool{}
-	for _, rec := range records {
-		var k kept
-		if rec.Room != RoomName || len(rec.Value) == 0 || json.Unmarshal(rec.Value, &k) != nil || k.State > half {
+	for rec, k := range memory.Decode[kept](RoomName, records) {
+		if k.State > half {
 			continue
 		}
 		r.mu.Lock()

@@ -2,15 +2,15 @@ package cooldown
 
 import (
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	memory "spillway/internal/state"
 )
 
-// cell is the state of one key behind a mutex that is held for single steps only.
+// cell is the state of one key.
 type cell struct {
 	room  *Room
 	key   string
@@ -18,30 +18,18 @@ type cell struct {
 	live  atomic.Bool
 	hot   atomic.Bool // the state may refuse somebody; Peek looks at it only then
 
-	mu         sync.Mutex
-	s          state
-	spotless   bool      // quiet and blank: a success only counts
-	at         time.Time // of the last step
-	actor      string    // who made the last change; "" = traffic
-	unsaved    bool
-	unheard    bool
-	publishing bool
-}
-
-func (c *cell) load() state {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.s
+	memory.Cell[state]
+	spotless bool // quiet and blank: a success only counts
 }
 
 // step applies a pure step and publishes what changed; it returns the new state.
 func (c *cell) step(now time.Time, f func(state) state) state { return c.stepAs("", now, f) }
 
 func (c *cell) stepAs(actor string, now time.Time, f func(state) state) state {
-	c.mu.Lock()
-	after := f(c.s)
+	c.Lock()
+	after := f(c.State)
 	changed := c.set(after, actor, now)
-	c.mu.Unlock()
+	c.Unlock()
 	if changed {
 		c.publish()
 	}
@@ -50,27 +38,26 @@ func (c *cell) stepAs(actor string, now time.Time, f func(state) state) state {
 
 // served is the short way of a success through a state that has nothing to clear; false = there is something.
 func (c *cell) served(key gateway.ClientKeyID, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	if !c.spotless {
 		return false
 	}
-	c.s.count(key, now)
-	c.at = now
+	c.State.count(key, now)
+	c.At = now
 	return true
 }
 
-// set stores the next state and reports whether there is something to publish; c.mu is held.
+// set stores the next state and reports whether there is something to publish; the mutex is held.
 func (c *cell) set(after state, actor string, now time.Time) bool {
-	before := &c.s
+	before, n := &c.State, memory.News{At: now, Actor: actor}
 	if after.durable != before.durable && !(after.blank() && before.blank()) {
-		c.unsaved, c.actor = true, actor
-		c.unheard = c.unheard || after.visible() != before.visible()
+		n.Keep, n.Tell = true, after.visible() != before.visible()
 	}
-	c.s, c.at = after, now
+	c.State = after
 	c.hot.Store(!after.quiet())
 	c.spotless = after.quiet() && after.blank()
-	return c.unsaved || c.unheard
+	return c.Note(n)
 }
 
 // visible is the part of the state whose change people want to hear of.
@@ -78,50 +65,35 @@ func (s *state) visible() durable {
 	return durable{Standing: s.Standing, Until: s.Until, NotBefore: s.NotBefore, Learned: s.Learned}
 }
 
-// publish hands changes to Keep and OnChange with no lock held. One caller at a time does it and goes on while there is
-// more, so the last thing stored is the newest.
+// publish hands what is pending to Keep and OnChange with no lock held.
 func (c *cell) publish() {
-	for {
-		c.mu.Lock()
-		if c.publishing || !c.unsaved && !c.unheard {
-			c.mu.Unlock()
-			return
+	o := &c.room.opts
+	c.Publish(func(s state, n memory.News) {
+		if n.Keep {
+			o.Keep.Save(n.Record(RoomName, c.key, s.encode()))
 		}
-		s, at, actor, save, tell := c.s, c.at, c.actor, c.unsaved, c.unheard
-		c.publishing, c.unsaved, c.unheard = true, false, false
-		c.mu.Unlock()
-		if save {
-			c.room.opts.Keep.Save(resilience.Record{Room: RoomName, Key: c.key, Value: s.encode(), At: at})
+		if n.Tell && o.OnChange != nil {
+			o.OnChange(n.Sign(c.status(&s, n.At)), n.At)
 		}
-		if tell && c.room.opts.OnChange != nil {
-			st := c.status(&s, at)
-			if actor != "" {
-				st.Detail["actor"] = actor
-			}
-			c.room.opts.OnChange(st, at)
-		}
-		c.mu.Lock()
-		c.publishing = false
-		c.mu.Unlock()
-	}
+	})
 }
 
 // forgettable reports whether nothing is lost with the cell.
 func (c *cell) forgettable() bool {
-	s := c.load()
+	s := c.Load()
 	return s.blank() && s.quiet()
 }
 
 // renew lifts a terminal state when the connection that saw it has another credential now.
 func (c *cell) renew(identities map[gateway.ConnectionID]string) {
-	c.mu.Lock()
+	c.Lock()
 	changed := false
-	if id, ok := identities[c.s.Source]; ok {
-		if after, lifted := c.s.renew(c.s.Source, id); lifted {
-			changed = c.set(after, "", c.at)
+	if id, ok := identities[c.State.Source]; ok {
+		if after, lifted := c.State.renew(c.State.Source, id); lifted {
+			changed = c.set(after, "", c.At)
 		}
 	}
-	c.mu.Unlock()
+	c.Unlock()
 	if changed {
 		c.publish()
 	}

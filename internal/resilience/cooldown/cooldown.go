@@ -14,7 +14,6 @@
 package cooldown
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -26,6 +25,7 @@ import (
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	memory "spillway/internal/state"
 )
 
 // RoomName is the room of its durable records.
@@ -75,20 +75,13 @@ func New(o Options) *Room {
 func AccountKey(c *gateway.Connection) string {
 	account := string(c.Account)
 	if account == "" {
-		account = identity(c)
+		account = memory.Identity(c)
 	}
 	return "account:" + string(c.Provider.ID) + "/" + account
 }
 
 // ConnectionKey is the key of a connection itself.
-func ConnectionKey(c *gateway.Connection) string { return "connection:" + identity(c) }
-
-func identity(c *gateway.Connection) string {
-	if c.Identity == "" {
-		return string(c.ID)
-	}
-	return c.Identity
-}
+func ConnectionKey(c *gateway.Connection) string { return "connection:" + memory.Identity(c) }
 
 // egressKey names the way out that a family shares; "" = the provider is in no family.
 func egressKey(c *gateway.Connection) string {
@@ -129,15 +122,12 @@ func (r *Room) cell(key string, of *gateway.Connection) *cell {
 // Restore takes over records of an earlier process. It only ever makes the room stricter: later deadlines win, levels
 // rise, terminal states stand. Records of other rooms and unreadable ones are ignored.
 func (r *Room) Restore(records []resilience.Record, now time.Time) {
-	for _, rec := range records {
-		var d durable
-		if rec.Room != RoomName || len(rec.Value) == 0 || json.Unmarshal(rec.Value, &d) != nil {
-			continue
-		}
+	for rec, d := range memory.Decode[durable](RoomName, records) {
 		d.Level = max(d.Level, 0)
 		r.mu.Lock()
 		c := r.cell(rec.Key, nil)
 		r.mu.Unlock()
+		c.Follow(rec.At)
 		c.step(now, func(s state) state { return s.restore(d, now) })
 	}
 }
@@ -185,7 +175,7 @@ func (r *Room) Status(now time.Time) []resilience.Status {
 		if retained && !c.live.Load() {
 			continue
 		}
-		if s := c.load(); !s.blank() {
+		if s := c.Load(); !s.blank() {
 			out = append(out, c.status(&s, now))
 		}
 	}

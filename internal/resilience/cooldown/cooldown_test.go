@@ -156,7 +156,7 @@ func TestHerdGuard(t *testing.T) {
 	fail(4, success) // began before: says nothing about now
 	g.want(h, resilience.Forbidden, gateway.ConnectionCooldown)
 	g.back(h)
-	if s := h.account.load(); s.Level != 1 {
+	if s := h.account.Load(); s.Level != 1 {
 		t.Fatalf("level %d after one episode, want 1", s.Level)
 	}
 	g.try(h, limited)
@@ -442,7 +442,7 @@ func TestSuccessClearsNothingNewer(t *testing.T) {
 	g.wait(time.Second)
 	old.Record(oldOutcome, g.now)
 	g.want(h, resilience.Forbidden, gateway.ConnectionCooldown)
-	if s := h.account.load(); s.Last.Kind != gateway.RateLimited {
+	if s := h.account.Load(); s.Last.Kind != gateway.RateLimited {
 		t.Fatal("the newer error was wiped")
 	}
 }

@@ -32,9 +32,9 @@ func (h *Handle) peek(c *cell, ask *resilience.Ask, now time.Time) resilience.Ru
 	if !c.hot.Load() {
 		return resilience.Ruling{}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.s.ruling(h.cfg, h.c.Connection, ask, now)
+	c.Lock()
+	defer c.Unlock()
+	return c.State.ruling(h.cfg, h.c.Connection, ask, now)
 }
 
 // stricter joins the answers of the connection and its account. Until is when both would allow; when one of them waits
@@ -66,18 +66,18 @@ func (h *Handle) Allow(_ context.Context, ask *resilience.Ask, now time.Time) (r
 		return &permit{h: h, at: now}, resilience.Ruling{}
 	}
 	p := &permit{h: h, at: now}
-	h.conn.mu.Lock()
-	h.account.mu.Lock()
-	ruling := stricter(h.conn.s.ruling(h.cfg, h.c.Connection, ask, now), h.account.s.ruling(h.cfg, h.c.Connection, ask, now))
+	h.conn.Lock()
+	h.account.Lock()
+	ruling := stricter(h.conn.State.ruling(h.cfg, h.c.Connection, ask, now), h.account.State.ruling(h.cfg, h.c.Connection, ask, now))
 	if ruling.OK() {
 		var s state
-		s, p.took.conn = h.conn.s.take(h.cfg, now)
+		s, p.took.conn = h.conn.State.take(h.cfg, now)
 		h.conn.set(s, "", now)
-		s, p.took.account = h.account.s.take(h.cfg, now)
+		s, p.took.account = h.account.State.take(h.cfg, now)
 		h.account.set(s, "", now)
 	}
-	h.account.mu.Unlock()
-	h.conn.mu.Unlock()
+	h.account.Unlock()
+	h.conn.Unlock()
 	if !ruling.OK() {
 		return nil, ruling
 	}
@@ -119,7 +119,7 @@ func (h *Handle) Renewed(now time.Time) {
 // Status is the state in one word: active, unavailable, expired, credits_exhausted, banned or disabled, the worse of
 // the connection's and its account's.
 func (h *Handle) Status(now time.Time) string {
-	conn, account := h.conn.load(), h.account.load()
+	conn, account := h.conn.Load(), h.account.Load()
 	if conn.Standing == active && account.Standing == active {
 		if w := conn.word(now); w != active.String() {
 			return w
@@ -132,7 +132,7 @@ func (h *Handle) Status(now time.Time) string {
 // Cause is the kind of outcome behind the present cooldown or terminal state, LocalError when there is none. Requests
 // wait for a rate limit but never for a spent quota or a refused key.
 func (h *Handle) Cause(now time.Time) gateway.Kind {
-	conn, account := h.conn.load(), h.account.load()
+	conn, account := h.conn.Load(), h.account.Load()
 	worst := &conn
 	if account.Standing > conn.Standing || account.Standing == conn.Standing && account.Until.After(conn.Until) {
 		worst = &account
@@ -145,7 +145,7 @@ func (h *Handle) Cause(now time.Time) gateway.Kind {
 
 // LearnedRPM is the rate per minute that the account was seen to bear; 0 = none was inferred.
 func (h *Handle) LearnedRPM(now time.Time) float64 {
-	s := h.account.load()
+	s := h.account.Load()
 	return s.rpm(h.cfg, now)
 }
 

@@ -21,7 +21,7 @@ func TestRestartKeepsWhatHolds(t *testing.T) {
 	if got := h.Peek(ask(), g.now).Until; !got.Equal(until) {
 		t.Fatalf("until %s, want %s", got, until)
 	}
-	if s := h.account.load(); s.Level != 1 || s.Last.Kind != gateway.RateLimited {
+	if s := h.account.Load(); s.Level != 1 || s.Last.Kind != gateway.RateLimited {
 		t.Fatalf("%+v", s.durable)
 	}
 	// Nobody ran while the time passed: it still comes back by one canary, since the hint was capped.
@@ -81,7 +81,7 @@ func TestRestoreAfterFirstOutcomesMerges(t *testing.T) {
 	if got := h.Peek(ask(), g.now).Until.Sub(t0); got < 9*time.Hour {
 		t.Fatalf("the shorter cooldown won: %s", got)
 	}
-	if s := h.account.load(); s.Level != 2 || s.Cause != gateway.QuotaExhausted {
+	if s := h.account.Load(); s.Level != 2 || s.Cause != gateway.QuotaExhausted {
 		t.Fatalf("level %d because of %s, want 2 because of quota_exhausted", s.Level, s.Cause)
 	}
 }
@@ -133,8 +133,31 @@ func TestPublishKeepsOrder(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s := h.account.load()
+	s := h.account.Load()
 	if got, want := string(last["account:lab/A"].Value), string(s.encode()); got != want {
 		t.Fatalf("stored %s\nholds %s", got, want)
+	}
+}
+
+// A store lets the later record of a key win: callers whose instants are not in order, and a clock that was set back
+// between two processes, must not make it keep an older state.
+func TestRecordsRise(t *testing.T) {
+	g := newRig(t)
+	h := g.bind(connection("a", "A"))
+	key := "account:lab/A"
+	h.Learn(hinted(limited, time.Minute), t0.Add(time.Second))
+	first := g.saved[key]
+	if err := g.room.Clear(key, "ann", true, t0); err != nil {
+		t.Fatal(err)
+	}
+	if second := g.saved[key]; !second.At.After(first.At) || len(second.Value) != 0 {
+		t.Errorf("%s at %s after %s", second.Value, second.At, first.At)
+	}
+	g.saved[key] = first
+	g.now = t0.Add(-time.Hour)
+	g.restart()
+	g.bind(connection("a", "A")).Learn(hinted(limited, time.Hour), g.now)
+	if r := g.saved[key]; !r.At.After(first.At) || string(r.Value) == string(first.Value) {
+		t.Errorf("%s at %s after %s", r.Value, r.At, first.At)
 	}
 }

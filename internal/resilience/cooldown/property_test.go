@@ -63,7 +63,7 @@ func checkStep(t *rapid.T, key string, o gateway.Outcome, before, after state) {
 
 // checkWait holds that time and looking change nothing, and that Until is honest.
 func checkWait(t *rapid.T, h *Handle, now time.Time) {
-	conn, account := h.conn.load(), h.account.load()
+	conn, account := h.conn.Load(), h.account.Load()
 	for _, a := range []*resilience.Ask{ask(), lone()} {
 		r := h.Peek(a, now)
 		if !r.OK() && !r.Until.IsZero() {
@@ -81,7 +81,7 @@ func checkWait(t *rapid.T, h *Handle, now time.Time) {
 			t.Fatalf("no way back from %+v", r)
 		}
 	}
-	if conn != h.conn.load() || account != h.account.load() {
+	if conn != h.conn.Load() || account != h.account.Load() {
 		t.Fatal("looking changed the state")
 	}
 }
@@ -109,10 +109,10 @@ func TestPropertyOutcomesOnlyMoveTheStateAsTheyMay(t *testing.T) {
 			flying = append(flying[:i], flying[i+1:]...)
 			o := anyOutcome(rt)
 			o.BeganAt, o.EndedAt = f.began, g.now
-			conn, account := f.h.conn.load(), f.h.account.load()
+			conn, account := f.h.conn.Load(), f.h.account.Load()
 			f.p.Record(o, g.now)
-			checkStep(rt, "connection", o, conn, f.h.conn.load())
-			checkStep(rt, "account", o, account, f.h.account.load())
+			checkStep(rt, "connection", o, conn, f.h.conn.Load())
+			checkStep(rt, "account", o, account, f.h.account.Load())
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestPropertyRestartIsNeverMorePermissive(t *testing.T) {
 			g.wait(anyPause(rt))
 		}
 		for _, x := range [][2]*cell{{before.account, after.account}, {before.conn, after.conn}} {
-			b, a := x[0].load(), x[1].load()
+			b, a := x[0].Load(), x[1].Load()
 			if a.Until.Before(b.Until) || a.NotBefore.Before(b.NotBefore) || a.Level < b.Level || a.Suspect != b.Suspect ||
 				a.Standing != b.Standing || !a.CheckAt.Equal(b.CheckAt) || a.Learned != b.Learned {
 				rt.Fatalf("%s: %+v became %+v", x[0].key, b.durable, a.durable)

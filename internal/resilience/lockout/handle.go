@@ -2,35 +2,23 @@ package lockout
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	memory "spillway/internal/state"
 )
 
-// cell is the lock of one key behind a mutex that is held for single steps only.
+// cell is the lock of one key.
 type cell struct {
 	room  *Room
 	key   string
 	owner atomic.Pointer[gateway.Candidate] // one of its candidates, for people
 	hot   atomic.Bool                       // there is, or was, a lock; Peek and successes look at it only then
 
-	mu         sync.Mutex
-	l          lock
-	okAt       time.Time // last success
-	at         time.Time // of the last step
-	actor      string
-	unsaved    bool
-	unheard    bool
-	publishing bool
-}
-
-func (c *cell) load() lock {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.l
+	memory.Cell[lock]
+	okAt time.Time // last success; guarded likewise
 }
 
 // change says how a step is published.
@@ -41,18 +29,18 @@ type change struct {
 
 // step applies a pure step and publishes what changed.
 func (c *cell) step(now time.Time, ch change, f func(lock) lock) {
-	c.mu.Lock()
-	before := c.l
-	c.l, c.at = f(c.l), now
-	if c.l != before && !(c.l.blank() && before.blank()) {
-		c.unsaved, c.actor = c.unsaved || ch.persist, ch.actor
-		c.unheard = c.unheard || !c.l.Until.Equal(before.Until)
+	c.Lock()
+	before, after := c.State, f(c.State)
+	n := memory.News{At: now, Actor: ch.actor}
+	if after != before && !(after.blank() && before.blank()) {
+		n.Keep, n.Tell = ch.persist, !after.Until.Equal(before.Until)
 	}
-	c.hot.Store(!c.l.blank())
-	todo, flipped := c.unsaved || c.unheard, c.l.blank() != before.blank()
-	c.mu.Unlock()
+	c.State = after
+	c.hot.Store(!after.blank())
+	todo := c.Note(n)
+	c.Unlock()
 	c.room.seen.Store(max(c.room.seen.Load(), now.UnixNano()))
-	if flipped {
+	if after.blank() != before.blank() {
 		c.room.hold(c)
 	}
 	if todo {
@@ -60,39 +48,24 @@ func (c *cell) step(now time.Time, ch change, f func(lock) lock) {
 	}
 }
 
-// publish hands changes to Keep and OnChange with no lock held. One caller at a time does it and goes on while there is
-// more, so the last thing stored is the newest.
+// publish hands what is pending to Keep and OnChange with no lock held.
 func (c *cell) publish() {
-	for {
-		c.mu.Lock()
-		if c.publishing || !c.unsaved && !c.unheard {
-			c.mu.Unlock()
-			return
+	o := &c.room.opts
+	c.Publish(func(l lock, n memory.News) {
+		if n.Keep {
+			o.Keep.Save(n.Record(RoomName, c.key, l.encode()))
 		}
-		l, at, actor, save, tell := c.l, c.at, c.actor, c.unsaved, c.unheard
-		c.publishing, c.unsaved, c.unheard = true, false, false
-		c.mu.Unlock()
-		if save {
-			c.room.opts.Keep.Save(resilience.Record{Room: RoomName, Key: c.key, Value: l.encode(), At: at})
+		if n.Tell && o.OnChange != nil {
+			o.OnChange(n.Sign(c.status(&l, n.At)), n.At)
 		}
-		if tell && c.room.opts.OnChange != nil {
-			st := c.status(&l, at)
-			if actor != "" {
-				st.Detail["actor"] = actor
-			}
-			c.room.opts.OnChange(st, at)
-		}
-		c.mu.Lock()
-		c.publishing = false
-		c.mu.Unlock()
-	}
+	})
 }
 
 // until is when the cell's lock ends; c.hot tells whether it is worth asking.
 func (c *cell) until() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.l.Until
+	c.Lock()
+	defer c.Unlock()
+	return c.State.Until
 }
 
 // Handle is the room bound to one candidate. It is safe for concurrent use.
@@ -155,15 +128,15 @@ func (h *Handle) Learn(o gateway.Outcome, now time.Time) {
 // served notes that the account serves the model.
 func (h *Handle) served(now time.Time) {
 	c := h.cells[quota-1]
-	c.mu.Lock()
+	c.Lock()
 	c.okAt = later(c.okAt, now)
-	c.mu.Unlock()
+	c.Unlock()
 }
 
 func (h *Handle) servedAt() time.Time {
 	c := h.cells[quota-1]
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	return c.okAt
 }
 
@@ -180,7 +153,7 @@ func (h *Handle) Status(now time.Time) string {
 func (h *Handle) Cause(now time.Time) gateway.Kind {
 	var worst lock
 	for _, c := range &h.cells {
-		if l := c.load(); now.Before(l.Until) && l.Until.After(worst.Until) {
+		if l := c.Load(); now.Before(l.Until) && l.Until.After(worst.Until) {
 			worst = l
 		}
 	}

@@ -14,20 +14,18 @@
 package lockout
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	memory "spillway/internal/state"
 )
 
 // RoomName is the room of its durable records.
@@ -56,9 +54,10 @@ type Room struct {
 
 	limit int // of held
 
-	mu    sync.Mutex
-	cells map[string]weak.Pointer[cell] // all cells that somebody holds
-	held  map[string]*cell              // those that are not blank; the room itself holds them
+	cells *memory.Index[string, cell] // all cells that somebody holds; a blank one lives as long as a handle does
+
+	mu   sync.Mutex
+	held map[string]*cell // those that are not blank; the room itself holds them
 }
 
 // maxHeld is how many locks are kept before those that are over longest are forgotten. Clients choose model names, so
@@ -67,7 +66,7 @@ const maxHeld = 10_000
 
 // New returns an empty room.
 func New(o Options) *Room {
-	return &Room{opts: o, limit: maxHeld, cells: map[string]weak.Pointer[cell]{}, held: map[string]*cell{}}
+	return &Room{opts: o, limit: maxHeld, cells: memory.NewIndex[string, cell](0, nil), held: map[string]*cell{}}
 }
 
 // Bind returns the room's handle for a candidate. State is shared by all handles of one key and outlives them.
@@ -79,12 +78,10 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 		}
 	}
 	conn := c.Connection
-	prov, account, id := string(conn.Provider.ID), string(conn.Account), identity(conn)
+	prov, account, id := string(conn.Provider.ID), string(conn.Account), memory.Identity(conn)
 	if account == "" {
 		account = id
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	h := &Handle{cfg: &cfg, c: c}
 	h.cells[exact-1] = r.cell("connection:"+id+"/"+string(c.Model), c)
 	h.cells[family-1] = r.cell("connection:"+id+"/"+unit, c)
@@ -93,40 +90,19 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	return h
 }
 
-func identity(c *gateway.Connection) string {
-	if c.Identity == "" {
-		return string(c.ID)
-	}
-	return c.Identity
-}
-
-// cell finds or makes a cell; r.mu is held. A blank cell lives as long as a handle holds it.
+// cell finds or makes a cell.
 func (r *Room) cell(key string, of gateway.Candidate) *cell {
-	c := r.cells[key].Value()
-	if c == nil {
-		c = &cell{room: r, key: key}
-		r.cells[key] = weak.Make(c)
-		runtime.AddCleanup(c, r.forget, key)
-	}
+	c := r.cells.Get(key, func() *cell { return &cell{room: r, key: key} })
 	if of.Connection != nil {
 		c.owner.Store(&of)
 	}
 	return c
 }
 
-// forget drops the name of a cell that nobody holds any more.
-func (r *Room) forget(key string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.cells[key].Value() == nil {
-		delete(r.cells, key)
-	}
-}
-
 // hold keeps or lets go of a cell whose blankness changed, and makes room when there are too many.
 func (r *Room) hold(c *cell) {
 	r.mu.Lock()
-	l := c.load()
+	l := c.Load()
 	if l.blank() {
 		delete(r.held, c.key)
 	} else {
@@ -149,7 +125,7 @@ func (r *Room) oldest(n int) []*cell {
 	now := time.Unix(0, r.seen.Load())
 	var all []over
 	for _, c := range r.held {
-		if l := c.load(); !now.Before(l.Until) {
+		if l := c.Load(); !now.Before(l.Until) {
 			all = append(all, over{c, l.Until})
 		}
 	}
@@ -177,15 +153,10 @@ func (r *Room) drop(cells []*cell) {
 // Restore takes over records of an earlier process. It only ever makes the room stricter. Records of other rooms and
 // unreadable ones are ignored.
 func (r *Room) Restore(records []resilience.Record, now time.Time) {
-	for _, rec := range records {
-		var d lock
-		if rec.Room != RoomName || len(rec.Value) == 0 || json.Unmarshal(rec.Value, &d) != nil {
-			continue
-		}
+	for rec, d := range memory.Decode[lock](RoomName, records) {
 		d.Count = max(d.Count, 0)
-		r.mu.Lock()
 		c := r.cell(rec.Key, gateway.Candidate{})
-		r.mu.Unlock()
+		c.Follow(rec.At)
 		c.step(now, change{persist: true}, func(l lock) lock { return l.restore(d, now) })
 	}
 }
@@ -196,7 +167,7 @@ func (r *Room) Retain(live []*gateway.Connection) {
 	ids := make(map[string]bool, len(live))
 	providers := map[gateway.ProviderID]bool{}
 	for _, c := range live {
-		ids[identity(c)] = true
+		ids[memory.Identity(c)] = true
 		providers[c.Provider.ID] = true
 	}
 	var gone []*cell
@@ -204,7 +175,7 @@ func (r *Room) Retain(live []*gateway.Connection) {
 	for key, c := range r.held {
 		of := c.owner.Load()
 		if of == nil || !providers[of.Connection.Provider.ID] ||
-			strings.HasPrefix(key, "connection:") && !ids[identity(of.Connection)] {
+			strings.HasPrefix(key, "connection:") && !ids[memory.Identity(of.Connection)] {
 			gone = append(gone, c)
 		}
 	}
@@ -219,7 +190,7 @@ func (r *Room) Status(now time.Time) []resilience.Status {
 	r.mu.Unlock()
 	var out []resilience.Status
 	for _, c := range cells {
-		if l := c.load(); !l.blank() {
+		if l := c.Load(); !l.blank() {
 			out = append(out, c.status(&l, now))
 		}
 	}
@@ -230,9 +201,7 @@ func (r *Room) Status(now time.Time) []resilience.Status {
 // Clear lifts a lock and forgets its count. A lockout is never terminal, so terminal changes nothing. ErrUnknownKey
 // when nothing is known by that key.
 func (r *Room) Clear(key, actor string, _ bool, now time.Time) error {
-	r.mu.Lock()
-	c := r.cells[key].Value()
-	r.mu.Unlock()
+	c := r.cells.Find(key)
 	if c == nil {
 		return ErrUnknownKey
 	}
