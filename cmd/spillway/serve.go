@@ -24,7 +24,7 @@ type serveCmd struct {
 
 // gcPercent trades a few megabytes for processor time: the live heap of a gateway is small, so the collector's default
 // would run it many times a second. GOGC overrides it.
-const gcPercent = 200
+const gcPercent = 150
 
 // Run serves until the process is told to stop.
 func (s *serveCmd) Run(ctx context.Context, c *cli, o *out) error {

@@ -40,6 +40,7 @@ type flight struct {
 	held     []byte  // events before the first content, and that one
 	whole    *[]byte // the answer when not streamed; an error body when it failed
 	state    protocol.StreamState
+	repeat   protocol.Repeat
 	facts    facts
 	phase    verdict.Phase
 

@@ -129,29 +129,32 @@ const (
 // gets; they are good until the next Fill. It stops at an error inside the stream, which it returns, at the last event,
 // and at the first content if told so.
 func (f *flight) take(stop stopRule, now time.Time) (out []byte, fault *protocol.Signal, err error) {
-	var s protocol.Signal
+	text := 0 // bytes of plain text deltas that the watch has not been told of
+	tell := func() {
+		if text > 0 {
+			f.watch.Content(text, now)
+			text = 0
+		}
+	}
 	for !f.facts.last {
 		ev, ok, err := f.reader.Next()
 		if err != nil || !ok {
+			tell()
 			return out, nil, err
 		}
-		data := ev.Data
-		switch {
-		case ev.Stray:
-			data = ev.Raw // a bare error body where an event should be
-		case ev.Comment:
-			continue // upstream heartbeats reset nothing; the door sends its own
+		if f.repeat.Match(ev.Name, ev.Data) { // one more plain piece of text: nearly every event of nearly every stream
+			f.facts.seen++
+			f.facts.events++
+			text += len(ev.Data)
+			out = joined(out, f.rewritten(ev))
+			continue
 		}
-		s.Reset()
-		f.run.job.Family.Event(ev.Name, data, &s)
-		if s.Flags.Has(protocol.Error) {
-			kept := s
-			return out, &kept, nil
+		tell()
+		keep, fault := f.read(ev, now)
+		if fault != nil {
+			return out, fault, nil
 		}
-		f.note(&s)
-		f.state.Observe(&s)
-		f.clock(&s, len(ev.Data), now)
-		if f.keep(&s) {
+		if keep {
 			out = joined(out, f.rewritten(ev))
 		}
 		if bool(stop) && f.facts.content {
@@ -159,6 +162,28 @@ func (f *flight) take(stop stopRule, now time.Time) (out []byte, fault *protocol
 		}
 	}
 	return out, nil, nil
+}
+
+// read takes in what one event says; keep tells whether the client gets it.
+func (f *flight) read(ev sse.Event, now time.Time) (keep bool, fault *protocol.Signal) {
+	data := ev.Data
+	switch {
+	case ev.Stray:
+		data = ev.Raw // a bare error body where an event should be
+	case ev.Comment:
+		return false, nil // upstream heartbeats reset nothing; the door sends its own
+	}
+	var s protocol.Signal
+	family := f.run.job.Family
+	family.Event(ev.Name, data, &s)
+	if s.Flags.Has(protocol.Error) {
+		return false, &s
+	}
+	f.note(&s)
+	f.state.Observe(&s)
+	f.clock(&s, len(ev.Data), now)
+	f.repeat.Learn(ev.Name, ev.Data, family.TextMember(), &s)
+	return f.keep(&s), nil
 }
 
 // clock tells the watch what an event was. Pings, comments and metadata move no clock.

@@ -25,6 +25,9 @@ type Family interface {
 	// nothing else.
 	Event(name, data []byte, s *Signal)
 
+	// TextMember is the quoted name of the member that holds the text of a plain delta; see Repeat.
+	TextMember() string
+
 	// Body reads one whole answer with status 2xx that is not a stream of this protocol: an answer, or an error
 	// inside a 200. What is no completion at all (HTML, another shape) gets NotCompletion. An answer that is not a
 	// completion by design (embeddings, images) gets that flag as well; errors in it are found all the same.

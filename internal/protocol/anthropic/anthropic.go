@@ -29,6 +29,9 @@ func (Family) Event(name, data []byte, s *protocol.Signal) {
 	e.read(name, data, s)
 }
 
+// TextMember implements protocol.Family.
+func (Family) TextMember() string { return `"text"` }
+
 // Body implements protocol.Family.
 func (Family) Body(_ string, body []byte, s *protocol.Signal) {
 	var m message

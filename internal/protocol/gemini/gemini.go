@@ -30,6 +30,9 @@ func (Family) Event(name, data []byte, s *protocol.Signal) {
 	w.run(data, s)
 }
 
+// TextMember implements protocol.Family.
+func (Family) TextMember() string { return `"text"` }
+
 // Body implements protocol.Family. An array of chunks (a stream asked for without alt=sse) is an answer too.
 func (Family) Body(_ string, body []byte, s *protocol.Signal) {
 	var w walk

@@ -38,6 +38,9 @@ func (Family) Event(name, data []byte, s *protocol.Signal) {
 	w.run(data)
 }
 
+// TextMember implements protocol.Family.
+func (Family) TextMember() string { return `"content"` }
+
 // Body implements protocol.Family.
 func (Family) Body(_ string, body []byte, s *protocol.Signal) {
 	w := walk{s: s}
