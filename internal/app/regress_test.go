@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -630,4 +631,45 @@ func TestO19HungTargetsCostBoundedTime(t *testing.T) {
 			}
 		}
 	})
+}
+
+// dialTimeout is the error of a net.Dialer whose time is up.
+type dialTimeout struct{}
+
+func (dialTimeout) Error() string     { return "i/o timeout" }
+func (dialTimeout) Timeout() bool     { return true }
+func (dialTimeout) Temporary() bool   { return true }
+func (dialTimeout) Is(err error) bool { return err == context.DeadlineExceeded }
+
+// A host that swallows every packet is found out and left alone, however short the connect limit is.
+func TestBlackHoledHostIsLearned(t *testing.T) {
+	for _, limit := range []time.Duration{400 * time.Millisecond, 10 * time.Second} {
+		t.Run(limit.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bubble) {
+				b.lenient = true // a probe that loses its race has not reached the upstream
+				b.Source("a")
+				b.Source("b")
+				dials := 0
+				b.net.Break("a.test", func(ctx context.Context) error {
+					dials++
+					time.Sleep(limit)
+					return &net.OpError{Op: "dial", Net: "tcp", Err: dialTimeout{}}
+				})
+				b.Open(providers("a", "b") + combo("a", "b"))
+				b.each(20, time.Second)
+				if dials > 10 {
+					t.Errorf("%d attempts on a black hole for 20 requests", dials)
+				}
+				for _, j := range b.Journeys() {
+					if a := j.Attempts[0]; a.Target.Provider == "a" && a.Reason != gateway.ConnectTimeout && a.Reason != gateway.RaceLost {
+						t.Errorf("the attempt ended as %s (%s)", a.Kind, a.Reason)
+					}
+				}
+				r := b.Ask(client.Request{Protocol: gateway.OpenAI, Model: "a/m"})
+				if r.Status != 504 {
+					t.Errorf("alone: %s\n%s", describe(r), b.Story())
+				}
+			})
+		})
+	}
 }

@@ -19,7 +19,7 @@ func (e *Evidence) byTransport() gateway.Outcome {
 	if ours(err) {
 		return outcome(gateway.LocalError, gateway.HostFault)
 	}
-	if errors.Is(err, context.DeadlineExceeded) && e.Phase != PhaseConnect {
+	if errors.Is(err, context.DeadlineExceeded) && !e.dialing(err) { // a dialler's own time-out calls itself so, too
 		return e.byDeadline()
 	}
 	if e.Content {
@@ -37,8 +37,7 @@ func (e *Evidence) byTransport() gateway.Outcome {
 func (e *Evidence) belowHTTP(err error) gateway.Outcome {
 	var o gateway.Outcome
 	_, dns := errors.AsType[*net.DNSError](err)
-	op, isOp := errors.AsType[*net.OpError](err)
-	dialing := e.Phase == PhaseConnect || isOp && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
+	dialing := e.dialing(err)
 	switch {
 	case dns:
 		o = outcome(gateway.ServiceError, gateway.DNSFailed)
@@ -56,6 +55,12 @@ func (e *Evidence) belowHTTP(err error) gateway.Outcome {
 	}
 	o.BelowHTTP = true
 	return o
+}
+
+// dialing reports whether there was no connection yet.
+func (e *Evidence) dialing(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return e.Phase == PhaseConnect || ok && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
 }
 
 // ours reports an error that this process or its machine made: a cancelled context (whose cause nobody claimed) or a
