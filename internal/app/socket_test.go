@@ -36,7 +36,7 @@ func socketGateway(t *testing.T, sources ...lab.SourceConfig) (string, *App, *la
 		fmt.Fprintf(&c, "  - {id: %s, provider: %s, key: key-%s}\n", s.Name, s.Name, s.Name)
 		fmt.Fprintf(&targets, "%s/m, ", s.Name)
 	}
-	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nproviders:\n%sconnections:\n%scombos:\n  - {name: smart, strategy: priority, targets: [%s]}\ntimeouts: {connect: 400ms}\nlimits: {attempts: 2}\n",
+	yaml := fmt.Sprintf("listen: 127.0.0.1:0\nproviders:\n%sconnections:\n%scombos:\n  - {name: smart, strategy: priority, targets: [%s]}\ntimeouts: {connect: 400ms}\nlimits: {attempts: 3}\n",
 		&p, &c, &targets)
 	a, err := Open(t.Context(), Options{Store: store.Memory(), Source: config.Source{Bytes: []byte(yaml), Path: "test.yaml",
 		Env: func(string) (string, bool) { return "", false }}})
