@@ -102,14 +102,15 @@ func newBench(t *testing.T) *bench {
 
 func failingYAML(s sources) string {
 	var names []string
-	combos := "combos:\n"
+	var combos strings.Builder
+	combos.WriteString("combos:\n")
 	for _, kind := range failKinds {
 		one, two := kind+"-1", kind+"-2"
 		names = append(names, one, two)
-		combos += comboYAML("all-"+kind, labModel, one, two)
+		combos.WriteString(comboYAML("all-"+kind, labModel, one, two))
 	}
 	// A silent source is left after half a second; streamed or not, a request ends within seconds.
-	return providerYAML(s, stubborn, names...) + combos +
+	return providerYAML(s, stubborn, names...) + combos.String() +
 		"timeouts: {first_content: 500ms, last_chance: 1s, request: 10s}\nwaits: {stall_window: 2s}\nlimits: {attempts: 3}\n"
 }
 
