@@ -212,11 +212,11 @@ func (r *run) emptyPool(d *gateway.Diagnostics) *gateway.Error {
 	for _, x := range r.job.Pool.Excluded {
 		if x.Reason == gateway.ProtocolMismatch || x.Reason == gateway.CapabilityMismatch {
 			return &gateway.Error{Code: gateway.CapabilityMismatched, Param: "model", Message: fmt.Sprintf(
-				"no target of %q can serve this request: %s", model, strings.ReplaceAll(x.Reason.String(), "_", " "))}
+				"no target of %s can serve this request: %s", gateway.Quote(model), strings.ReplaceAll(x.Reason.String(), "_", " "))}
 		}
 	}
 	return &gateway.Error{Code: gateway.NoExecutableTargets, Param: "model",
-		Message: fmt.Sprintf("nothing is configured that could serve %q", model)}
+		Message: fmt.Sprintf("nothing is configured that could serve %s", gateway.Quote(model))}
 }
 
 // layerCount counts candidates that are out: all of them, those behind their breaker, those whose key or account was

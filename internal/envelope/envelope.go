@@ -136,6 +136,8 @@ func kindOf(c byte) string {
 	switch {
 	case c == '[':
 		return "an array"
+	case c == '{':
+		return "an object"
 	case c == '"':
 		return "a string"
 	case c == '-' || (c >= '0' && c <= '9'):

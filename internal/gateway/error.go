@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -108,4 +110,14 @@ type Diagnostics struct {
 	AttemptOrder []string       `json:"attempt_order,omitempty"`
 	Earliest     time.Time      `json:"earliest,omitzero"`
 	Next         string         `json:"next,omitzero"`
+}
+
+// Quote is what a caller sent as it stands in a message: in quotes, escaped where it is not plain text, and cut to a
+// length that people read.
+func Quote(s string) string {
+	const most = 200
+	if len(s) > most {
+		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "..."
+	}
+	return strconv.Quote(s)
 }

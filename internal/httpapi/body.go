@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"spillway/internal/attempt"
+	"spillway/internal/config"
 	"spillway/internal/gateway"
 )
 
@@ -39,6 +41,11 @@ const (
 // cut it short.
 func (a *API) read(w http.ResponseWriter, r *http.Request, live *Snapshot) (*body, *gateway.Error) {
 	limit := int64(live.Board.Snapshot.Config().Limits.Body)
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		w.Header().Set("Connection", "close")
+		return nil, &gateway.Error{Code: gateway.UnsupportedMediaType, Message: "the body has the content encoding " + gateway.Quote(e),
+			Next: "Send it uncompressed."}
+	}
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close")
 		return nil, tooLarge(limit)
@@ -102,7 +109,7 @@ func brokenBody(err error) *gateway.Error {
 
 func tooLarge(limit int64) *gateway.Error {
 	return &gateway.Error{Code: gateway.RequestTooLarge,
-		Message: fmt.Sprintf("the body is larger than this gateway takes (%d MiB)", limit>>20),
+		Message: fmt.Sprintf("the body is larger than this gateway takes (%s)", config.Size(limit)),
 		Next:    "Send a smaller body, or raise limits.body in the gateway's configuration."}
 }
 

@@ -41,6 +41,9 @@ func (a *API) generate(w http.ResponseWriter, r *http.Request, c call) {
 	}
 	live := a.Live()
 	principal, gerr := a.identify(live, r)
+	if gerr == nil {
+		gerr = auth.Require(&principal, auth.Inference)
+	}
 	if gerr != nil {
 		writeError(w, family, gerr)
 		return

@@ -55,7 +55,7 @@ func (a *API) model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.refuse(w, dialect(r), &gateway.Error{Code: gateway.ModelNotFound, Param: "model",
-		Message: "the model " + strconv.Quote(id) + " is not served here", Next: "GET /v1/models lists what is."})
+		Message: "the model " + gateway.Quote(id) + " is not served here", Next: "GET /v1/models lists what is."})
 }
 
 // owner names who serves a model, for people.

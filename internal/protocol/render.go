@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"spillway/internal/gateway"
@@ -89,7 +90,10 @@ func MessageOf(e *gateway.Error) string {
 	case e.Next == "" || e.Upstream:
 		return e.Message
 	}
-	return e.Message + " " + e.Next
+	if strings.HasSuffix(e.Message, ".") || strings.HasSuffix(e.Message, "?") {
+		return e.Message + " " + e.Next
+	}
+	return e.Message + ". " + e.Next
 }
 
 // Types is a table from HTTP status to a protocol's error type, with defaults for the rest of 4xx and 5xx.

@@ -4,7 +4,6 @@ package route
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"spillway/internal/catalog"
@@ -24,7 +23,7 @@ func Resolve(s *catalog.Snapshot, model string) (Route, *gateway.Error) {
 	match, ok := s.Resolve(model)
 	if !ok {
 		return Route{}, &gateway.Error{Code: gateway.ModelNotFound, Param: "model",
-			Message: "nothing is configured that serves the model " + strconv.Quote(model),
+			Message: "nothing is configured that serves the model " + gateway.Quote(model),
 			Next:    "GET /v1/models lists what is served; provider/model reaches any model of a configured provider."}
 	}
 	alias := slices.ContainsFunc(match.Path, func(step string) bool { return strings.HasPrefix(step, "alias ") })

@@ -262,7 +262,10 @@ func (s *State) sameAgain() (Step, bool) {
 		return Step{}, false
 	}
 	c := s.find(last.ID)
-	if c == nil || !s.runnable(c) || c.Ruling.Probe || s.inReserve() && s.freshProvider() != nil {
+	if c == nil || !s.runnable(c) || c.Ruling.Probe {
+		return Step{}, false
+	}
+	if scarce := s.inReserve() || Left(&s.Config, s.History) == 1; scarce && s.freshProvider() != nil {
 		return Step{}, false
 	}
 	if s.firstOf(last) != last {

@@ -85,6 +85,8 @@ func TestRules(t *testing.T) {
 		{"2: not when it is out by now", newGame(order, pool("a", "b")).did(0, fault503).set(0, out(gateway.CircuitOpen, in(15*second), 0)), try(1, gateway.NextCandidate)},
 		{"2: not a probe", newGame(order, pool("a", "b")).set(0, probe).did(0, fault503), try(1, gateway.NextCandidate)},
 		{"2: not before the time that it asked for", newGame(order, pool("a", "b")).did(0, fault503.backIn(5*second)), try(1, gateway.NextCandidate)},
+		{"2: not with the only attempt that is left for a fallback", newGame(limit(order, 2), pool("a", "b")).did(0, fault503), try(1, gateway.NextCandidate)},
+		{"2: but with the last one when there is no fallback", newGame(limit(order, 2), pool("a")).did(0, fault503), try(0, gateway.SameAgain).later()},
 		{"2: not without a token", newGame(order, pool("a", "b")).did(0, fault503).broke(0, second), try(1, gateway.NextCandidate)},
 
 		// 3. where to go next follows the scope
@@ -166,6 +168,8 @@ func TestRules(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) { check(t, row.game.decide(), row.want) })
 	}
 }
+
+func limit(cfg Config, attempts int) Config { cfg.AttemptLimit = attempts; return cfg }
 
 // later says that the attempt must not begin at once.
 func (g goal) later() goal { g.delayed = true; return g }

@@ -209,7 +209,7 @@ func TestErrorBodies(t *testing.T) {
 				t.Fatalf("%s: status %d, %v\n%s", code, status, err, body)
 			}
 			o := got.Error
-			if o.Message != "bad \uFFFD <tag> Do that." || o.Next != "Do that." || o.RetryAfter != 2 || o.Diagnostics.PoolSize != 2 || o.Diagnostics.Excluded[0].Reason != "circuit_open" || o.Diagnostics.Excluded[0].Target != "a/m" {
+			if o.Message != "bad \uFFFD <tag>. Do that." || o.Next != "Do that." || o.RetryAfter != 2 || o.Diagnostics.PoolSize != 2 || o.Diagnostics.Excluded[0].Reason != "circuit_open" || o.Diagnostics.Excluded[0].Target != "a/m" {
 				t.Errorf("%s: %+v", code, o)
 			}
 			switch f.Protocol() {
