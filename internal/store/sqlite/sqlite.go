@@ -61,7 +61,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
 	s := &Store{path: path}
-	if s.write, err = open(path, "immediate", "cache_size(-16000)", "wal_autocheckpoint(4000)"); err != nil {
+	if s.write, err = open(path, "immediate", "cache_size(-6000)", "wal_autocheckpoint(4000)"); err != nil {
 		return nil, err
 	}
 	s.write.SetMaxOpenConns(1)
