@@ -104,10 +104,13 @@ func (p *play) stream(a *wire.Answer) error {
 		words = nil
 	}
 	if p.call.WantsTool() && !p.is(fault.Empty) {
-		words, finish = nil, wire.ToolUse
+		if stop, err := p.midway(a, 0); stop || err != nil { // a call is content: what strikes at token 0 comes before it
+			return err
+		}
 		if err := p.send(a.Tool()...); err != nil {
 			return err
 		}
+		return p.close(a, wire.ToolUse)
 	}
 	for i, w := range words {
 		if stop, err := p.midway(a, i); stop || err != nil {

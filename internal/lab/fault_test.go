@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -236,5 +237,21 @@ func TestCancelIsLogged(t *testing.T) {
 	a := src.Attempts(time.Now())[0]
 	if !a.Cancelled || a.Whole || a.Tokens == 0 || a.Tokens > 20 || a.Bytes == 0 || a.Status != 200 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestCutAtTokenZeroComesBeforeAToolCall: a cut with 0 tokens strikes before any content, so that a gateway can fail over.
+func TestCutAtTokenZeroComesBeforeAToolCall(t *testing.T) {
+	srv := httptest.NewServer(NewSource(SourceConfig{Name: "a", Faults: []Fault{{Kind: fault.Cut}}}))
+	defer srv.Close()
+	res, err := http.Post(srv.URL+"/v1/chat/completions", "application/json", strings.NewReader(
+		`{"model":"m","stream":true,"tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"messages":[{"role":"user","content":"call the tool"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	if strings.Contains(string(body), "tool_calls") {
+		t.Fatalf("a call came before the cut: %s", body)
 	}
 }
