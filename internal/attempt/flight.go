@@ -128,8 +128,8 @@ func (f *flight) clocks() watchdog.Clocks {
 	return watchdog.Limits(in)
 }
 
-// eventStream reports whether the answer is a stream of events: by its content type or, when that lies, by its first
-// bytes.
+// eventStream reports whether the answer is to be read as a stream of events. JSON and HTML say that they are none;
+// anything else is read as events, because content types lie.
 func (f *flight) eventStream() bool {
 	ct, _, _ := mime.ParseMediaType(f.response.Header.Get("Content-Type"))
 	if ct == "application/json" || strings.HasPrefix(ct, "text/html") {

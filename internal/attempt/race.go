@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"runtime/debug"
 	"time"
 
 	"spillway/internal/attempt/next"
@@ -64,9 +65,15 @@ func (r *run) second() *flight {
 	return f
 }
 
+// start flies beside the run. A panic there must not take the process with it: net/http guards only its own goroutines.
 func (r *run) start(f *flight, results chan<- *flight) {
 	r.flights.Go(func() {
-		defer func() { results <- f }()
+		defer func() {
+			if p := recover(); p != nil { // fly has given everything back and judged it as our own fault
+				r.engine.Log.Error("an attempt panicked", "request", r.job.Journey.ID, "panic", p, "stack", string(debug.Stack()))
+			}
+			results <- f
+		}()
 		f.fly()
 	})
 }
