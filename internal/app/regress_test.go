@@ -289,6 +289,9 @@ func TestP55EarlyCommitKeepsTheLineAlive(t *testing.T) {
 		if d := time.Since(began); res.StatusCode != 200 || d < 45*time.Second || d > 47*time.Second {
 			t.Errorf("status %d after %s", res.StatusCode, d)
 		}
+		if n := res.Header.Get("X-Spillway-Attempts"); n != "" {
+			t.Errorf("%s attempts are told while they are being made", n)
+		}
 		last, comments := time.Now(), 0
 		lines := bufio.NewScanner(res.Body)
 		for lines.Scan() {

@@ -193,7 +193,8 @@ func (q *request) pass(h http.Header, up http.Header) {
 	}
 }
 
-// headers sets the response headers of an answer, or of an error (a == nil).
+// headers sets the response headers of an answer, or of an error or a stream that is opened before its answer is there
+// (a == nil). The latter happens beside the attempts, so of the journey only what never changes may be read here.
 func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) {
 	set := headerSetter{h: h}
 	set.one("X-Spillway-Request-Id", string(j.ID))
@@ -202,7 +203,6 @@ func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) 
 	}
 	if a == nil {
 		h["X-Spillway-Source"] = fromGateway
-		set.one("X-Spillway-Attempts", strconv.Itoa(len(j.Attempts)))
 		return
 	}
 	q.pass(h, a.Header)
