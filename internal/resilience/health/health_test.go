@@ -82,8 +82,8 @@ func TestDriftToOne(t *testing.T) {
 // Every kind of the table of spec resilience.md section 1.
 func TestWhoTeaches(t *testing.T) {
 	failures := map[gateway.Kind]bool{gateway.ServiceError: true, gateway.Timeout: true, gateway.Slow: true,
-		gateway.Stall: true, gateway.EmptyOutput: true, gateway.RateLimited: true, gateway.AuthError: true,
-		gateway.RequestRejected: true}
+		gateway.Stall: true, gateway.EmptyOutput: true, gateway.RateLimited: true, gateway.QuotaExhausted: true,
+		gateway.AuthError: true, gateway.RequestRejected: true}
 	for k := range gateway.NumKinds {
 		h := bind(t)
 		attempt(h, Facts{}, t0, 0, sec, k)

@@ -47,7 +47,7 @@ func weight(k gateway.Kind) (value float64, counts bool) {
 	switch k {
 	case gateway.Success:
 		return 1, true
-	case gateway.ServiceError, gateway.Timeout, gateway.Slow, gateway.Stall, gateway.EmptyOutput, gateway.RateLimited,
+	case gateway.ServiceError, gateway.Timeout, gateway.Slow, gateway.Stall, gateway.EmptyOutput, gateway.RateLimited, gateway.QuotaExhausted,
 		gateway.AuthError, gateway.RequestRejected:
 		return 0, true
 	}
