@@ -1,0 +1,74 @@
+package docs
+
+import (
+	"strings"
+
+	"spillway/internal/route/strategy"
+)
+
+// later are settings that are read and checked, but that nothing uses in this version. A path ends in * when it means
+// everything below. Whoever builds one takes its line out; TestLaterIsLater looks for names that give it away.
+var later = map[string]string{
+	"emergency_fallback":                    "",
+	"cache.*":                               "",
+	"responses.store":                       "",
+	"log.level":                             "use `serve --log-level`",
+	"log.bodies":                            "",
+	"connections[].meta":                    "",
+	"connections[].rate_limits.*":           "use `max_concurrent`",
+	"combos[].options.continuation":         "a broken stream ends in an error",
+	"combos[].options.stream_guarantee":     "",
+	"combos[].options.sticky_limit":         "",
+	"keys[].rpm":                            "",
+	"resilience.affinity.*":                 "",
+	"resilience.streams.continuation":       "",
+	"resilience.streams.early_commit":       "the combo's own `early_commit` works",
+	"resilience.streams.early_commit_after": "always 45s",
+	"resilience.streams.hold_bytes":         "always 256KiB",
+	"resilience.streams.hold_events":        "always 512",
+	"resilience.streams.heartbeat":          "always 15s",
+	"resilience.streams.end_grace":          "always 500ms",
+	"resilience.streams.refuse_empty":       "the combo's own `allow_empty` works",
+	"resilience.breaker.backend_down":       "run-time state is in memory",
+}
+
+// tells are selectors that appear in the code as soon as somebody uses a setting of later.
+var tells = []string{".Affinity.", ".EmergencyFallback", "Config().Cache", "cfg.Cache", "Responses.Store", ".RateLimits.RPM", ".StreamGuarantee",
+	".Options.StickyLimit", ".Options.Continuation", "Streams.HoldBytes", "Streams.Heartbeat", "Streams.EndGrace", "Streams.RefuseEmpty",
+	"Streams.EarlyCommit", "Log.Level"}
+
+// atStart are settings that a reload does not change: they are taken when the process starts.
+var atStart = []string{"listen", "data", "database", "state", "limits.buffered_bytes", "log.decisions", "log.retention", "drain_timeout",
+	"journal_sync", "resilience.health.*", "resilience.outage.*"}
+
+// globalOnly are settings whose value under a provider or connection is not looked at.
+var globalOnly = []string{"timeouts.request", "resilience.pacing.queue.*", "resilience.streams.watchdog.*", "resilience.health.*",
+	"resilience.outage.*"}
+
+// notes say of a field what its comment in the code cannot know.
+var notes = map[string]string{
+	"database":                "This version: `sqlite` only.",
+	"state":                   "This version: `memory` only.",
+	"combos[].strategy":       strategies(),
+	"providers.NAME.strategy": strategies(),
+	"keys[].scopes":           "`lease:exclusive` is known, but nothing asks for it yet.",
+}
+
+func strategyNames() []string { return strategy.Names() }
+
+func strategies() string { return "One of `" + strings.Join(strategyNames(), " ") + "`." }
+
+// own are sentences for fields that have no comment in the code.
+var own = map[string]string{
+	"rules[].header.name":    "Name of the response header, in any case.",
+	"rules[].header.pattern": "Pattern that its value must match; empty asks only that the header is there.",
+}
+
+// required are fields without a default.
+var required = map[string]string{
+	"providers.NAME.protocols": "the preset's", "providers.NAME.base_url": "the preset's", "connections[].id": "required",
+	"connections[].provider": "required", "connections[].key": "-", "combos[].name": "required", "combos[].targets": "required",
+	"keys[].name": "required", "keys[].hash": "required", "combos[].options.continuation": "`prefill`",
+	"combos[].options.stream_guarantee": "`none`", "combos[].options.content_refused": "`stop`", "combos[].options.early_commit": "`auto`",
+	"combos[].options.failover.mode": "`exhaust_all`", "rules[].enabled": "`true`", "rules[].count": "`true`",
+}
