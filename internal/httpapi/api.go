@@ -85,19 +85,20 @@ func (a *API) Active() int64 { return a.active.Load() }
 
 // Routes adds the client API to a mux, under / and under /api (the seeds' path).
 func (a *API) Routes(mux *http.ServeMux) {
+	add := func(pattern string, h http.HandlerFunc) { mux.HandleFunc(pattern, a.cross(h)) }
 	for _, prefix := range []string{"", "/api"} {
-		mux.HandleFunc(prefix+"/v1/chat/completions", a.post(gateway.OpenAI))
-		mux.HandleFunc(prefix+"/v1/responses", a.post(gateway.Responses))
-		mux.HandleFunc(prefix+"/v1/messages", a.post(gateway.Anthropic))
-		mux.HandleFunc("GET "+prefix+"/v1/models", a.models)
-		mux.HandleFunc("GET "+prefix+"/v1/models/{id...}", a.model)
-		mux.HandleFunc("POST "+prefix+"/v1/models/{call...}", a.gemini)
-		mux.HandleFunc("POST "+prefix+"/v1beta/models/{call...}", a.gemini)
-		mux.HandleFunc(prefix+"/v1/models", a.only("GET, HEAD"))
-		mux.HandleFunc(prefix+"/v1/models/{id...}", a.only("GET, HEAD, POST"))
-		mux.HandleFunc(prefix+"/v1beta/models/{call...}", a.only("POST"))
-		mux.HandleFunc(prefix+"/v1/", a.unknown)
-		mux.HandleFunc(prefix+"/v1beta/", a.unknown)
+		add(prefix+"/v1/chat/completions", a.post(gateway.OpenAI))
+		add(prefix+"/v1/responses", a.post(gateway.Responses))
+		add(prefix+"/v1/messages", a.post(gateway.Anthropic))
+		add("GET "+prefix+"/v1/models", a.models)
+		add("GET "+prefix+"/v1/models/{id...}", a.model)
+		add("POST "+prefix+"/v1/models/{call...}", a.gemini)
+		add("POST "+prefix+"/v1beta/models/{call...}", a.gemini)
+		add(prefix+"/v1/models", a.only("GET, HEAD"))
+		add(prefix+"/v1/models/{id...}", a.only("GET, HEAD, POST"))
+		add(prefix+"/v1beta/models/{call...}", a.only("POST"))
+		add(prefix+"/v1/", a.unknown)
+		add(prefix+"/v1beta/", a.unknown)
 	}
 }
 

@@ -421,3 +421,31 @@ func TestGeminiPaths(t *testing.T) {
 		t.Errorf("a stream that is none: %s", f.body)
 	}
 }
+
+// TestPagesOfAllowedOrigins: a browser's question before the request is answered, and its page may read the answer; pages
+// of other origins get neither.
+func TestPagesOfAllowedOrigins(t *testing.T) {
+	u := newUpstream(t, nil)
+	h, _ := serve(t, provider(u)+"allowed_origins: [https://app.example]\n")
+	for _, path := range []string{"/v1/chat/completions", "/v1/models", "/v1beta/models/m:generateContent", "/api/v1/messages"} {
+		for origin, allowed := range map[string]bool{"https://app.example": true, "https://evil.example": false} {
+			r := ask(h, "OPTIONS", path, "", "Origin", origin, "Content-Type", "", "Access-Control-Request-Method", "POST",
+				"Access-Control-Request-Headers", "content-type,authorization", "Access-Control-Request-Private-Network", "true")
+			granted := r.StatusCode == 204 && r.Header.Get("Access-Control-Allow-Origin") == origin &&
+				r.Header.Get("Access-Control-Allow-Headers") == "content-type,authorization" && r.Header.Get("Vary") == "Origin"
+			if granted != allowed || !allowed && r.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s asks for %s: %d %v", origin, path, r.StatusCode, r.Header)
+			}
+		}
+	}
+	r := ask(h, "POST", "/v1/chat/completions", chatBody, "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
+	if r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != "https://app.example" {
+		t.Errorf("the page's request: %d %v", r.StatusCode, r.Header)
+	}
+	if r := ask(h, "OPTIONS", "/v1/chat/completions", "", "Origin", "https://app.example"); r.StatusCode != 405 {
+		t.Errorf("OPTIONS that asks for nothing: %d", r.StatusCode)
+	}
+	if u.calls() != 1 {
+		t.Errorf("%d calls", u.calls())
+	}
+}
