@@ -164,7 +164,11 @@ func (r *run) launched(f *flight, step next.Step) {
 func (r *run) landed(f *flight) *flight {
 	t := &r.history[f.slot]
 	if f.ready {
-		r.upstream += f.attempt.ContentAt.Sub(f.attempt.BeganAt)
+		at := f.attempt.ContentAt
+		if at.IsZero() { // an answer without content that is an answer all the same: a refusal, a token limit
+			at = time.Now()
+		}
+		r.upstream += at.Sub(f.attempt.BeganAt)
 		return f
 	}
 	r.ended(f, t)
