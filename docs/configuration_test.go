@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +147,7 @@ func (r *reference) rows(prefix string, value any) {
 		if doc == "" {
 			r.t.Errorf("%s: %s.%s has no comment", full, v.Type(), f.Name)
 		}
+		doc = plain(doc, f.Name, v.Type())
 		shown := "-"
 		if need, ok := required[full]; ok {
 			shown = need
@@ -155,6 +157,24 @@ func (r *reference) rows(prefix string, value any) {
 		r.seen[full] = true
 		fmt.Fprintf(&r.b, "| `%s` | %s | %s | %s%s |\n", full, shown, kind, escape(doc), r.marks(full, isSection))
 	}
+}
+
+var camel = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-zA-Z]*)+\b`)
+
+// plain turns a Go comment into a sentence for people: names of fields become those of the file.
+func plain(doc, goName string, t reflect.Type) string {
+	if rest, ok := strings.CutPrefix(doc, goName+" "); ok && rest != "" {
+		doc = strings.ToUpper(rest[:1]) + rest[1:]
+	}
+	doc = camel.ReplaceAllStringFunc(doc, func(word string) string {
+		f, ok := t.FieldByName(word)
+		if !ok {
+			return word
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		return code(name)
+	})
+	return strings.ReplaceAll(doc, "spec resilience.md section 1", "[outcomes.md](outcomes.md)")
 }
 
 func escape(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
@@ -303,7 +323,8 @@ func (r *reference) profiles() {
 		{"omniroute-apikey", "apikey"}, {"omniroute-local", "local"}, {"polygateway", "apikey"}, {"autorouter", "apikey"}}
 	values := make([]map[string]string, len(columns))
 	var paths []string
-	head := "| field |"
+	var head strings.Builder
+	head.WriteString("| field |")
 	rule := "|---|"
 	for i, c := range columns {
 		class, err := gateway.ParseClass(c.class)
@@ -329,10 +350,10 @@ func (r *reference) profiles() {
 		if c.profile == "recommended" {
 			name += ", " + c.class
 		}
-		head += " " + name + " |"
+		head.WriteString(" " + name + " |")
 		rule += "---|"
 	}
-	r.write(head + "\n" + rule + "\n")
+	r.write(head.String() + "\n" + rule + "\n")
 	for _, p := range paths {
 		row, differs := "| `"+p+"` |", false
 		if p == "resilience.breaker.kinds" {

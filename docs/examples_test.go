@@ -145,21 +145,22 @@ func loads(t *testing.T, b block) {
 
 // merge puts the sections of base that a part does not have itself behind it.
 func merge(part string) string {
-	for _, section := range strings.Split(strings.TrimSpace(base), "\n") {
+	for section := range strings.SplitSeq(strings.TrimSpace(base), "\n") {
 		name, _, _ := strings.Cut(section, ":")
 		if strings.HasPrefix(section, " ") || regexp.MustCompile(`(?m)^`+name+`:`).MatchString(part) {
 			continue
 		}
 		from := strings.Index(base, "\n"+section) + 1
 		rest := base[from+len(section)+1:]
-		body := section + "\n"
+		var body strings.Builder
+		body.WriteString(section + "\n")
 		for line := range strings.Lines(rest) {
 			if !strings.HasPrefix(line, " ") {
 				break
 			}
-			body += line
+			body.WriteString(line)
 		}
-		part += "\n" + body
+		part += "\n" + body.String()
 	}
 	return part
 }
