@@ -325,7 +325,8 @@ func (r *reference) profiles() {
 	var paths []string
 	var head strings.Builder
 	head.WriteString("| field |")
-	rule := "|---|"
+	var rule strings.Builder
+	rule.WriteString("|---|")
 	for i, c := range columns {
 		class, err := gateway.ParseClass(c.class)
 		if err != nil {
@@ -351,9 +352,9 @@ func (r *reference) profiles() {
 			name += ", " + c.class
 		}
 		head.WriteString(" " + name + " |")
-		rule += "---|"
+		rule.WriteString("---|")
 	}
-	r.write(head.String() + "\n" + rule + "\n")
+	r.write(head.String() + "\n" + rule.String() + "\n")
 	for _, p := range paths {
 		row, differs := "| `"+p+"` |", false
 		if p == "resilience.breaker.kinds" {
