@@ -18,7 +18,7 @@ import (
 type explainCmd struct {
 	ID    string `arg:"" help:"Request id, from the response header x-spillway-request-id."`
 	URL   string `help:"Address of the running gateway. Default: http:// and the listen address of the configuration." placeholder:"URL"`
-	Token string `help:"Management token, printed once at the first start, or a client key with scope management. Better given as an environment variable." env:"SPILLWAY_TOKEN" placeholder:"TOKEN"`
+	Token string `help:"Management token, printed once at the first start, or a client key with scope management. Needed where client keys are configured. Better given as an environment variable." env:"SPILLWAY_TOKEN" placeholder:"TOKEN"`
 	JSON  bool   `help:"Print the decision log as JSON."`
 }
 
@@ -62,9 +62,9 @@ func (e *explainCmd) refused(res *http.Response) error {
 		return errors.New("the decision log needs the management token: set SPILLWAY_TOKEN to what the gateway printed at its first start")
 	}
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10)) // whatever came explains best
-	var problem struct{ Detail, Next string }
+	var problem struct{ Code, Detail, Next string }
 	if err := json.Unmarshal(text, &problem); err != nil || problem.Detail == "" {
 		return fmt.Errorf("the gateway answered %s: %s", res.Status, strings.TrimSpace(string(text)))
 	}
-	return fmt.Errorf("%s (%s)", problem.Detail, strings.TrimSuffix(problem.Next, "."))
+	return fmt.Errorf("%s: %s (%s)", problem.Code, problem.Detail, strings.TrimSuffix(problem.Next, "."))
 }

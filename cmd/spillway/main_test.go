@@ -130,7 +130,7 @@ func TestServeAndExplain(t *testing.T) {
 	if code, stdout, _ = command(t, "explain", id, "--url", base, "--json"); code != exitOK || !strings.HasPrefix(stdout, "{") {
 		t.Fatalf("exit code %d:\n%s", code, stdout)
 	}
-	if code, _, stderr = command(t, "explain", "req_nothing", "--url", base); code != exitFailed || !strings.Contains(stderr, "not_found") {
+	if code, _, stderr = command(t, "explain", "req_nothing", "--url", base); code != exitFailed || !strings.Contains(stderr, "no decision log is kept") {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	stop()
