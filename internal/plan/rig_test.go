@@ -76,24 +76,25 @@ func open(t testing.TB, yaml string) *house {
 
 // provider is the YAML of one provider; fields is more YAML, one field per line.
 func provider(name string, fields ...string) string {
-	out := "  " + name + ":\n    protocols: [openai]\n    base_url: http://" + name + ".test/v1\n"
+	var out strings.Builder
+	out.WriteString("  " + name + ":\n    protocols: [openai]\n    base_url: http://" + name + ".test/v1\n")
 	for _, f := range fields {
-		out += "    " + f + "\n"
+		out.WriteString("    " + f + "\n")
 	}
-	return out
+	return out.String()
 }
 
 // keys is the YAML of the connections NAME1 to NAMEn of a provider.
 func keys(of string, n int, fields ...string) string {
-	out := ""
+	var out strings.Builder
 	for i := 1; i <= n; i++ {
-		out += fmt.Sprintf("  - {id: %s%d, provider: %s, key: key-of-%s-%d", of, i, of, of, i)
+		out.WriteString(fmt.Sprintf("  - {id: %s%d, provider: %s, key: key-of-%s-%d", of, i, of, of, i))
 		for _, f := range fields {
-			out += ", " + f
+			out.WriteString(", " + f)
 		}
-		out += "}\n"
+		out.WriteString("}\n")
 	}
-	return out
+	return out.String()
 }
 
 // pool compiles what a model name means.

@@ -108,7 +108,7 @@ func TestObserve(t *testing.T) {
 func TestMessageOf(t *testing.T) {
 	for want, e := range map[string]gateway.Error{
 		"draining": {Code: gateway.Draining},
-		"m. n":      {Message: "m", Next: "n"},
+		"m. n":     {Message: "m", Next: "n"},
 		"n":        {Next: "n"},
 		"their":    {Message: "their", Next: "n", Upstream: true},
 	} {

@@ -4,6 +4,7 @@
 package next
 
 import (
+	"slices"
 	"time"
 
 	"spillway/internal/gateway"
@@ -121,10 +122,8 @@ func (s *State) stops() (bool, gateway.Reason) {
 	if last == nil {
 		return false, 0
 	}
-	for _, status := range s.ExcludeStatus {
-		if last.Outcome.Status == status {
-			return true, gateway.StatusExcluded
-		}
+	if slices.Contains(s.ExcludeStatus, last.Outcome.Status) {
+		return true, gateway.StatusExcluded
 	}
 	switch last.Outcome.Kind {
 	case gateway.ContentRefused:
