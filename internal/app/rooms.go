@@ -31,6 +31,7 @@ type rooms struct {
 	health   *health.Room
 	outage   *outage.Room
 	queues   *queue.Room
+	changes  resilience.Changes // of breaker, cooldown and lockout, for planning
 
 	mu         sync.Mutex
 	strategies map[string]*strategy.State
@@ -54,13 +55,13 @@ func newRooms(set *config.Settings, e events) *rooms {
 		r.queues.Wake()
 		e.changed(s, now)
 	}
-	r.breaker = breaker.New(breaker.Options{Keep: e.keep, Rand: rand.Float64, OnFree: r.queues.Wake,
+	r.breaker = breaker.New(breaker.Options{Keep: e.keep, Changes: &r.changes, Rand: rand.Float64, OnFree: r.queues.Wake,
 		OnTransition: func(t breaker.Transition) {
 			r.transition(t)
 			e.transition(t)
 		}})
-	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, OnChange: changed, Rand: rand.Float64})
-	r.lockout = lockout.New(lockout.Options{Keep: e.keep, OnChange: changed, Rand: rand.Float64})
+	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
+	r.lockout = lockout.New(lockout.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
 	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
 	return r
 }
@@ -115,6 +116,9 @@ func (r *rooms) Bind(c gateway.Candidate, s *catalog.Snapshot) plan.Candidate {
 		Health:   h,
 	}
 }
+
+// Changes implements plan.Binder.
+func (r *rooms) Changes() *resilience.Changes { return &r.changes }
 
 // maxStrategies bounds the memories of strategies: names of pools can come from clients.
 const maxStrategies = 1 << 14

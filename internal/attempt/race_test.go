@@ -37,6 +37,7 @@ type track struct {
 	lockout           *lockout.Room
 	gate              *gate.Room
 	health            *health.Room
+	changes           resilience.Changes
 	snapshot          *catalog.Snapshot
 	pool              *plan.Pool
 	engine            *Engine
@@ -58,6 +59,8 @@ func (tr *track) Bind(c gateway.Candidate, s *catalog.Snapshot) plan.Candidate {
 	return plan.Candidate{Breaker: tr.breaker.Bind(c, set.Breaker), Cooldown: tr.cooldown.Bind(c, set.Cooldown),
 		Lockout: tr.lockout.Bind(c, set.Lockout), Gate: tr.gate.Bind(c, set.Pacing.Gate, alive.Proven), Health: alive}
 }
+
+func (tr *track) Changes() *resilience.Changes { return &tr.changes }
 
 func (tr *track) Strategy(string) *strategy.State { return &strategy.State{} }
 
@@ -152,10 +155,12 @@ combos:
 
 // newTrack trips the breaker of the first candidate and lets its open time pass.
 func newTrack(t *testing.T, probe, other script) *track {
-	tr := &track{t: t, breaker: breaker.New(breaker.Options{}), cooldown: cooldown.New(cooldown.Options{}),
-		lockout: lockout.New(lockout.Options{}), gate: gate.New(gate.Options{}), health: health.New(health.Options{}),
+	tr := &track{t: t, gate: gate.New(gate.Options{}), health: health.New(health.Options{}),
 		upstreams: map[gateway.ConnectionID]script{"probe": probe, "other": other},
 		canceled:  map[gateway.ConnectionID]int{}, answers: map[gateway.ConnectionID]int{}}
+	tr.breaker = breaker.New(breaker.Options{Changes: &tr.changes})
+	tr.cooldown = cooldown.New(cooldown.Options{Changes: &tr.changes})
+	tr.lockout = lockout.New(lockout.Options{Changes: &tr.changes})
 	cfg, err := config.Load(config.Source{Path: "x.yaml", Bytes: []byte(raceConfig)})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ type Plan struct {
 	Open   int              // candidates that are runnable without being on trial
 
 	rulings []resilience.Ruling
+	seen    uint64          // changes of the rooms when plain was filled, plus one
+	plain   []bool          // per candidate: breaker, cooldown and lockout allow everybody until the next change
 	items   []strategy.Item // per candidate
 	inner   []strategy.Item // per target
 	order   []int
@@ -29,7 +31,7 @@ type Plan struct {
 func newPlan(p *Pool) *Plan {
 	n := len(p.Candidates)
 	pl := &Plan{
-		Pool: p, Ranked: make([]next.Candidate, 0, n), rulings: make([]resilience.Ruling, n),
+		Pool: p, Ranked: make([]next.Candidate, 0, n), rulings: make([]resilience.Ruling, n), plain: make([]bool, n),
 		items: make([]strategy.Item, n), inner: make([]strategy.Item, len(p.targets)),
 		order: make([]int, 0, len(p.targets)), within: make([]int, 0, n),
 		rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
@@ -66,6 +68,7 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 	}
 	ask.PoolProven = pl.Proven
 	ask.Fallbacks = 1
+	pl.settle()
 	again := false
 	for i, c := range pool.Candidates {
 		r := &pl.rulings[i]
@@ -73,7 +76,11 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 			*r = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.Unavailable}
 			continue
 		}
-		c.peek(r, ask, now)
+		if pl.plain[i] {
+			*r = c.Gate.Peek(ask, now)
+		} else {
+			c.peek(r, ask, now)
+		}
 		switch {
 		case !r.OK():
 			again = again || r.Reason == gateway.NotBefore
@@ -90,6 +97,19 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 	for i := range pl.items {
 		r := &pl.rulings[i]
 		pl.items[i].Eligible, pl.items[i].Weak = r.OK(), r.Weak || r.Probe
+	}
+}
+
+// settle finds out which candidates are plain, when a room has changed since it last did. Most of the time nothing has:
+// then three of four questions per candidate need not be asked.
+func (pl *Plan) settle() {
+	now := pl.Pool.changes.Count() + 1 // read first: a change that comes meanwhile is found at the next look
+	if pl.seen == now {
+		return
+	}
+	pl.seen = now
+	for i, c := range pl.Pool.Candidates {
+		pl.plain[i] = c.Breaker.Plain() && c.Cooldown.Plain() && c.Lockout.Plain()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"spillway/internal/attempt/next"
 	"spillway/internal/catalog"
 	"spillway/internal/gateway"
+	"spillway/internal/resilience"
 	"spillway/internal/resilience/breaker"
 	"spillway/internal/resilience/cooldown"
 	"spillway/internal/resilience/gate"
@@ -52,6 +53,7 @@ type Pool struct {
 	walkers  []next.Candidate // the candidates as the walk knows them, without what changes
 	strategy strategy.Kind
 	state    *strategy.State
+	changes  *resilience.Changes
 	reuse    sync.Pool // *Plan
 }
 
@@ -66,6 +68,8 @@ type target struct {
 // Binder binds a candidate to its rooms. It is implemented where the rooms are put together.
 type Binder interface {
 	Bind(c gateway.Candidate, snapshot *catalog.Snapshot) Candidate
+	// Changes is what the rooms count their changes with.
+	Changes() *resilience.Changes
 	// Strategy returns the memory of a strategy: one per name, kept over reloads.
 	Strategy(name string) *strategy.State
 	// URLs returns the generation URLs of a candidate for a client protocol.
@@ -122,7 +126,7 @@ func (b *Board) compile(combo *gateway.Combo, p gateway.Protocol) *Pool {
 		kind = strategy.Priority // configuration has refused unknown names; a stored combo of a newer version may not be
 	}
 	pool := &Pool{Name: combo.Name, Combo: combo, Ordered: kind.Ordered(), strategy: kind,
-		state: b.binder.Strategy("combo/" + combo.Name)}
+		state: b.binder.Strategy("combo/" + combo.Name), changes: b.binder.Changes()}
 	ids := interner{}
 	for ti, t := range combo.Targets {
 		run := target{from: len(pool.Candidates), weight: t.Weight, strategy: strategy.HealthAware,

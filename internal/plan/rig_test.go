@@ -32,6 +32,7 @@ type house struct {
 	gate       *gate.Room
 	health     *health.Room
 	strategies map[string]*strategy.State
+	changes    resilience.Changes
 }
 
 func (h *house) Bind(c gateway.Candidate, s *catalog.Snapshot) Candidate {
@@ -40,6 +41,8 @@ func (h *house) Bind(c gateway.Candidate, s *catalog.Snapshot) Candidate {
 	return Candidate{Breaker: h.breaker.Bind(c, set.Breaker), Cooldown: h.cooldown.Bind(c, set.Cooldown),
 		Lockout: h.lockout.Bind(c, set.Lockout), Gate: h.gate.Bind(c, set.Pacing.Gate, alive.Proven), Health: alive}
 }
+
+func (h *house) Changes() *resilience.Changes { return &h.changes }
 
 func (h *house) Strategy(name string) *strategy.State {
 	if h.strategies[name] == nil {
@@ -67,9 +70,10 @@ func open(t testing.TB, yaml string) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{breaker: breaker.New(breaker.Options{}), cooldown: cooldown.New(cooldown.Options{}),
-		lockout: lockout.New(lockout.Options{}), gate: gate.New(gate.Options{}), health: health.New(health.Options{}),
-		strategies: map[string]*strategy.State{}}
+	h := &house{gate: gate.New(gate.Options{}), health: health.New(health.Options{}), strategies: map[string]*strategy.State{}}
+	h.breaker = breaker.New(breaker.Options{Changes: &h.changes})
+	h.cooldown = cooldown.New(cooldown.Options{Changes: &h.changes})
+	h.lockout = lockout.New(lockout.Options{Changes: &h.changes})
 	h.Board = NewBoard(snap, h)
 	return h
 }

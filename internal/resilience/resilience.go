@@ -13,6 +13,7 @@ package resilience
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"spillway/internal/gateway"
@@ -82,6 +83,21 @@ type Handle interface {
 	// Allow takes a permit, or returns a nil Permit and the ruling that refuses. ctx bounds the store's I/O only.
 	Allow(ctx context.Context, ask *Ask, now time.Time) (Permit, Ruling)
 }
+
+// Changes counts, over all keys of the rooms that share it, how often one became plain or ceased to be: plain means that
+// Peek allows whoever asks, whenever, until the next change. A planner that saw no change since it last looked need not
+// ask the handles that were plain then. The zero value is ready; a nil Changes counts nothing.
+type Changes struct{ n atomic.Uint64 }
+
+// Note counts a change. A room calls it after the change can be seen.
+func (c *Changes) Note() {
+	if c != nil {
+		c.n.Add(1)
+	}
+}
+
+// Count is the number of changes so far.
+func (c *Changes) Count() uint64 { return c.n.Load() }
 
 // Status is one line about one key of a room, for people.
 type Status struct {

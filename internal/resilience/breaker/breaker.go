@@ -57,6 +57,8 @@ type Options struct {
 	// AttemptMax is the longest time an attempt may be silent; 0 = last_chance of the connection, else 5 min. The lease
 	// of a probe is 5 s longer.
 	AttemptMax time.Duration
+	// Changes counts keys that become plain, or cease to be; nil counts nothing.
+	Changes *resilience.Changes
 }
 
 // Room holds the breakers of everything bound to it. It has no goroutines and is safe for concurrent use.
@@ -145,7 +147,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	if cfg.Scope == ScopeAuto {
 		h.group = r.groups[conn.Provider.ID]
 		if h.group == nil {
-			h.group = &group{provider: conn.Provider.ID, members: map[string]*member{}}
+			h.group = &group{provider: conn.Provider.ID, members: map[string]*member{}, changes: r.opts.Changes}
 			r.groups[conn.Provider.ID] = h.group
 		}
 		h.group.join(h, conn.Identity)
@@ -209,7 +211,7 @@ func (r *Room) evict() (gone []resilience.Record) {
 func (r *Room) cell(id identity, rules *rules) *cell {
 	c := r.cells[id.key]
 	if c == nil {
-		c = &cell{id: id}
+		c = &cell{id: id, changes: r.opts.Changes}
 		r.cells[id.key] = c
 	}
 	c.bind(rules)

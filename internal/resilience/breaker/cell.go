@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience"
 )
 
 // State is what people see of a breaker.
@@ -59,6 +60,7 @@ type cell struct {
 	word    atomic.Int64
 	content atomic.Int64
 	retired atomic.Bool
+	changes *resilience.Changes
 
 	mu      sync.Mutex
 	id      identity
@@ -106,8 +108,11 @@ func (c *cell) publish(r *rules) {
 			word |= 1
 		}
 	}
-	if c.word.Load() != word {
+	if old := c.word.Load(); old != word {
 		c.word.Store(word)
+		if (old >= 0) != (word >= 0) {
+			c.changes.Note()
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience"
 )
 
 // group is a provider in scope auto. It has no breaker state: it judges from its members' cells, and remembers only
@@ -18,6 +19,7 @@ type group struct {
 	members   map[string]*member
 	window    int64
 	contentAt int64
+	changes   *resilience.Changes
 }
 
 // member is one connection of the provider.
@@ -126,7 +128,9 @@ func (g *group) judge() {
 	if out.all == nil && out.models == nil {
 		out = nil
 	}
-	g.out.Store(out)
+	if was := g.out.Swap(out); (was == nil) != (out == nil) {
+		g.changes.Note()
+	}
 }
 
 // cut applies the rule of spec resilience.md section 2 to the connections that are out: at least two, and at least

@@ -21,14 +21,14 @@ type Handle struct {
 
 var _ resilience.Handle = (*Handle)(nil)
 
-// plain reports that every part is plainly closed: the hot path.
-func (h *Handle) plain() bool {
+// Plain reports that every part is plainly closed: Peek allows everybody until something changes.
+func (h *Handle) Plain() bool {
 	return h.own.healthy() && (h.conn == nil || h.conn.healthy()) && (h.group == nil || h.group.quiet())
 }
 
 // Peek is the ruling if Allow were called now. An open breaker that is due allows with Probe set.
 func (h *Handle) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
-	if h.plain() {
+	if h.Plain() {
 		return resilience.Ruling{}
 	}
 	return h.ruling(h.peek(mayProbe(h.rules, ask), h.room.ns(now)))
@@ -146,7 +146,7 @@ func tokenOf(got ruling, ev event) uint64 {
 
 // State is the worst state of the candidate's parts, for people and for selection.
 func (h *Handle) State(now time.Time) State {
-	if h.plain() {
+	if h.Plain() {
 		return Closed
 	}
 	ns := h.room.ns(now)

@@ -100,7 +100,7 @@ func (r *Room) Restore(records []resilience.Record, now time.Time) {
 		c := r.cells[rec.Key]
 		if c == nil {
 			c = &cell{id: identity{key: rec.Key, parent: k.Parent, conn: k.Conn, provider: k.Provider,
-				connection: k.Connection, model: k.Model}}
+				connection: k.Connection, model: k.Model}, changes: r.opts.Changes}
 			r.cells[rec.Key] = c
 		}
 		g := r.groups[c.id.provider]

@@ -55,7 +55,9 @@ func (c *cell) set(after state, actor string, now time.Time) bool {
 		n.Keep, n.Tell = true, after.visible() != before.visible()
 	}
 	c.State = after
-	c.hot.Store(!after.quiet())
+	if hot := !after.quiet(); c.hot.Swap(hot) != hot {
+		c.room.opts.Changes.Note()
+	}
 	c.spotless = after.quiet() && after.blank()
 	return c.Note(n)
 }

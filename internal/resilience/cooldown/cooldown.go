@@ -45,6 +45,8 @@ type Options struct {
 	OnChange func(resilience.Status, time.Time)
 	// Rand draws the jitter from [0,1). nil = math/rand/v2. It must be safe for concurrent use.
 	Rand func() float64
+	// Changes counts keys that become plain, or cease to be; nil counts nothing.
+	Changes *resilience.Changes
 }
 
 // Room holds the state of all accounts and connections. It is safe for concurrent use.

@@ -22,7 +22,7 @@ var _ resilience.Handle = (*Handle)(nil)
 
 // Peek implements resilience.Handle.
 func (h *Handle) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
-	if !h.conn.hot.Load() && !h.account.hot.Load() {
+	if h.Plain() {
 		return resilience.Ruling{}
 	}
 	return stricter(h.peek(h.conn, ask, now), h.peek(h.account, ask, now))
@@ -36,6 +36,9 @@ func (h *Handle) peek(c *cell, ask *resilience.Ask, now time.Time) resilience.Ru
 	defer c.Unlock()
 	return c.State.ruling(h.cfg, h.c.Connection, ask, now)
 }
+
+// Plain reports that Peek allows everybody until something changes.
+func (h *Handle) Plain() bool { return !h.conn.hot.Load() && !h.account.hot.Load() }
 
 // stricter joins the answers of the connection and its account. Until is when both would allow; when one of them waits
 // for an event alone, no time is known.

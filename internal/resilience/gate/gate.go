@@ -86,6 +86,7 @@ type Handle struct {
 	always bool // AIMD is engaged from the start
 
 	connCap, modelCap int
+	fixed             int // Limit while AIMD is not engaged
 	provider          *counter
 	conn              *counter
 	model             *counter
@@ -107,6 +108,9 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 	}
 	h := &Handle{room: r, cfg: cfg, proven: proven, always: cfg.AIMD.Mode == AIMDAlways,
 		connCap: c.Connection.MaxConcurrent, modelCap: c.Connection.ModelConcurrency[c.Model]}
+	if h.fixed = smallest(h.connCap, h.modelCap); h.fixed == 0 {
+		h.fixed = max(cfg.DefaultLimit, 1)
+	}
 	var provider gateway.ProviderID
 	if p := c.Connection.Provider; p != nil {
 		provider, h.local = p.ID, p.Class == gateway.Local
@@ -215,21 +219,25 @@ func (h *Handle) InFlight() int { return int(h.model.n.Load()) }
 // Limit is how many attempts at once the candidate is thought to carry: the smallest of the AIMD limit and the caps of
 // connection and model, or Config.DefaultLimit when there is none of them.
 func (h *Handle) Limit(now time.Time) int {
-	limit := 0
-	smaller := func(n int) {
-		if n > 0 && (limit == 0 || n < limit) {
-			limit = n
+	if !h.always && h.account.state.Load() == nil {
+		return h.fixed // the usual case, made cheap
+	}
+	limit, engaged := h.account.limit(h.cfg.AIMD, now)
+	if !engaged {
+		return h.fixed
+	}
+	return smallest(limit, h.connCap, h.modelCap)
+}
+
+// smallest is the least of the numbers that are set; 0 when none is.
+func smallest(caps ...int) int {
+	least := 0
+	for _, n := range caps {
+		if n > 0 && (least == 0 || n < least) {
+			least = n
 		}
 	}
-	smaller(h.connCap)
-	smaller(h.modelCap)
-	if n, engaged := h.account.limit(h.cfg.AIMD, now); engaged {
-		smaller(n)
-	}
-	if limit == 0 {
-		limit = max(h.cfg.DefaultLimit, 1)
-	}
-	return limit
+	return least
 }
 
 // permit holds one place of every cap.

@@ -45,6 +45,7 @@ func (h *Handle) Begin(f Facts, now time.Time) *Flight {
 		cl.waiting.push(fl)
 	}
 	c.state.flying++
+	c.publish()
 	return fl
 }
 
@@ -62,6 +63,7 @@ func (f *Flight) Content(now time.Time) {
 	f.cell.mu.Lock()
 	defer f.cell.mu.Unlock()
 	f.deliver(now)
+	f.cell.publish()
 }
 
 func (f *Flight) deliver(now time.Time) {
@@ -92,6 +94,7 @@ func (f *Flight) End(o gateway.Outcome, now time.Time) {
 	c := f.cell
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.publish()
 	if f.ended {
 		return
 	}
@@ -179,6 +182,9 @@ func (c *cell) status(k key, now time.Time) (resilience.Status, bool) {
 	}
 	h := Handle{cell: c}
 	v, l := h.View(now), h.Learned(true, 0, now)
+	c.mu.Lock()
+	contentAt := c.state.contentAt
+	c.mu.Unlock()
 	state := "unproven"
 	if v.Proven {
 		state = "proven"
@@ -191,7 +197,7 @@ func (c *cell) status(k key, now time.Time) (resilience.Status, bool) {
 		"p95_stream_1k":  l.P95.String(),
 		"headers_early":  strconv.FormatBool(l.HeadersEarly),
 		"thinks_silent":  strconv.FormatBool(l.ThinksSilently),
-		"last_content":   stamp(v.LastContentAt),
+		"last_content":   stamp(contentAt),
 		"samples_stream": strconv.Itoa(l.Samples),
 	}}, true
 }

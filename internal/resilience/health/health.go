@@ -65,6 +65,7 @@ func (r *Room) Reset(c gateway.Candidate) {
 		class.reset()
 	}
 	cell.habits = [2]habits{}
+	cell.publish()
 }
 
 // Status is one line per candidate that has been used.
@@ -90,8 +91,6 @@ type View struct {
 	Silent float64
 	// Proven is true when first content was seen since start and no more than 60 s ago.
 	Proven bool
-	// LastContentAt is the last first content; zero = never.
-	LastContentAt time.Time
 
 	alpha float64
 }
@@ -135,6 +134,33 @@ type cell struct {
 	made    []*class              // the same, for walking
 	habits  [2]habits
 	used    atomic.Bool
+
+	// What View answers without the lock, published after every change. calm is the instant (Unix nanoseconds) of the last
+	// sign of life, 0 = none yet, alwaysAlive while something delivers; needsLock when an attempt is without content or
+	// the success rate is below 1, because then the answer depends on more.
+	calm   atomic.Int64
+	flying atomic.Int64
+}
+
+const (
+	needsLock   = -1
+	alwaysAlive = math.MaxInt64
+)
+
+// publish recomputes what View reads without the lock; c.mu is held.
+func (c *cell) publish() {
+	s := &c.state
+	c.flying.Store(int64(s.flying))
+	switch {
+	case s.flying > s.talking || s.rate < nearlyOne:
+		c.calm.Store(needsLock)
+	case s.talking > 0:
+		c.calm.Store(alwaysAlive)
+	case s.presentAt.IsZero():
+		c.calm.Store(0)
+	default:
+		c.calm.Store(s.presentAt.UnixNano())
+	}
 }
 
 // View returns the present health. It allocates nothing.
@@ -143,6 +169,9 @@ func (h *Handle) View(now time.Time) View {
 	if !c.used.Load() {
 		return View{Success: 1, alpha: c.cfg.Alpha}
 	}
+	if at := c.calm.Load(); at >= 0 {
+		return View{Success: 1, InFlight: int(c.flying.Load()), Proven: c.present(at, now), alpha: c.cfg.Alpha}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	silent := 0
@@ -150,12 +179,11 @@ func (h *Handle) View(now time.Time) View {
 		silent += class.silent(now)
 	}
 	return View{
-		Success:       c.state.success(c.cfg, now),
-		InFlight:      c.state.flying,
-		Silent:        float64(silent) / 2,
-		Proven:        c.state.proven(c.cfg, now),
-		LastContentAt: c.state.contentAt,
-		alpha:         c.cfg.Alpha,
+		Success:  c.state.success(c.cfg, now),
+		InFlight: c.state.flying,
+		Silent:   float64(silent) / 2,
+		Proven:   c.state.proven(c.cfg, now),
+		alpha:    c.cfg.Alpha,
 	}
 }
 
@@ -166,9 +194,17 @@ func (h *Handle) Proven(now time.Time) bool {
 	if !c.used.Load() {
 		return false
 	}
+	if at := c.calm.Load(); at >= 0 {
+		return c.present(at, now)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.proven(c.cfg, now)
+}
+
+// present is proven, from what was published: at is calm's instant.
+func (c *cell) present(at int64, now time.Time) bool {
+	return at == alwaysAlive || at > 0 && now.UnixNano()-at < int64(c.cfg.Absence)
 }
 
 // Learned returns the learned waits for a request of this form and size.

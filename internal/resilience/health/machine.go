@@ -17,11 +17,14 @@ type state struct {
 	presentAt time.Time // last sign that it delivers: first content, or a good end after content
 }
 
+// nearlyOne is a success rate that is as good as 1.
+const nearlyOne = 0.9999
+
 func newState() state { return state{rate: 1} }
 
 // success is the EWMA, drifted towards 1. The drift is exponential and thus the same however often it is asked for.
 func (s *state) success(cfg *Config, now time.Time) float64 {
-	if s.rate >= 0.9999 || !now.After(s.rateAt) {
+	if s.rate >= nearlyOne || !now.After(s.rateAt) {
 		return s.rate
 	}
 	away := now.Sub(s.rateAt).Seconds() / cfg.HalfLife.Seconds()

@@ -36,7 +36,9 @@ func (c *cell) step(now time.Time, ch change, f func(lock) lock) {
 		n.Keep, n.Tell = ch.persist, !after.Until.Equal(before.Until)
 	}
 	c.State = after
-	c.hot.Store(!after.blank())
+	if hot := !after.blank(); c.hot.Swap(hot) != hot {
+		c.room.opts.Changes.Note()
+	}
 	todo := c.Note(n)
 	c.Unlock()
 	c.room.seen.Store(max(c.room.seen.Load(), now.UnixNano()))
@@ -89,6 +91,16 @@ func (h *Handle) Peek(_ *resilience.Ask, now time.Time) resilience.Ruling {
 		return resilience.Ruling{}
 	}
 	return resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerLockout, Reason: gateway.ModelLockout, Until: until}
+}
+
+// Plain reports that Peek allows everybody until something changes.
+func (h *Handle) Plain() bool {
+	for _, c := range &h.cells {
+		if c.hot.Load() {
+			return false
+		}
+	}
+	return true
 }
 
 // Allow implements resilience.Handle. It takes nothing; ctx is unused: the room does no I/O.

@@ -44,6 +44,8 @@ type Options struct {
 	Rand func() float64
 	// Family names the quota family of a candidate's model; nil or "" = none. It is asked once per Bind.
 	Family func(gateway.Candidate) string
+	// Changes counts keys that become plain, or cease to be; nil counts nothing.
+	Changes *resilience.Changes
 }
 
 // Room holds all locks. It is safe for concurrent use.
