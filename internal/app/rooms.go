@@ -100,18 +100,22 @@ func (r *rooms) retain(s *catalog.Snapshot) {
 	r.outage.Retain(conns)
 }
 
-// Bind implements plan.Binder.
-func (r *rooms) Bind(c gateway.Candidate, s *catalog.Snapshot) plan.Candidate {
+// Bind implements plan.Binder. What is learned about a model belongs to the operation as well: a model that cannot embed,
+// or a provider that has no such path, is not out for chat, and the quick answers of one call do not set the clocks of
+// another. Keys, accounts and slots are shared.
+func (r *rooms) Bind(c gateway.Candidate, op gateway.Operation, s *catalog.Snapshot) plan.Candidate {
 	set := s.Settings(c.Connection.ID)
-	h := r.health.Bind(c)
+	unit := c
+	unit.Model = op.Unit(c.Model)
+	h := r.health.Bind(unit)
 	cool := r.cooldown.Bind(c, set.Cooldown)
 	r.mu.Lock()
 	r.returning[c.Connection.ID] = cool
 	r.mu.Unlock()
 	return plan.Candidate{
-		Breaker:  r.breaker.Bind(c, set.Breaker),
+		Breaker:  r.breaker.Bind(unit, set.Breaker),
 		Cooldown: cool,
-		Lockout:  r.lockout.Bind(c, set.Lockout),
+		Lockout:  r.lockout.Bind(unit, set.Lockout),
 		Gate:     r.gate.Bind(c, set.Pacing.Gate, h.Proven),
 		Health:   h,
 	}
@@ -138,13 +142,13 @@ func (r *rooms) Strategy(name string) *strategy.State {
 }
 
 // URLs implements plan.Binder.
-func (r *rooms) URLs(c gateway.Candidate, p gateway.Protocol) (plain, stream *url.URL, err error) {
+func (r *rooms) URLs(c gateway.Candidate, p gateway.Protocol, op gateway.Operation) (plain, stream *url.URL, err error) {
 	f := families.For(p)
 	base := c.Connection.Provider.BaseURL
-	if plain, err = url.Parse(f.Upstream(base, c, &gateway.Envelope{Protocol: p})); err != nil {
+	if plain, err = url.Parse(f.Upstream(base, c, &gateway.Envelope{Protocol: p, Operation: op})); err != nil {
 		return nil, nil, err
 	}
-	stream, err = url.Parse(f.Upstream(base, c, &gateway.Envelope{Protocol: p, Stream: true}))
+	stream, err = url.Parse(f.Upstream(base, c, &gateway.Envelope{Protocol: p, Operation: op, Stream: true}))
 	return plain, stream, err
 }
 

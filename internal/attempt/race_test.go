@@ -53,7 +53,7 @@ type script struct {
 	status int
 }
 
-func (tr *track) Bind(c gateway.Candidate, s *catalog.Snapshot) plan.Candidate {
+func (tr *track) Bind(c gateway.Candidate, _ gateway.Operation, s *catalog.Snapshot) plan.Candidate {
 	set := s.Settings(c.Connection.ID)
 	alive := tr.health.Bind(c)
 	return plan.Candidate{Breaker: tr.breaker.Bind(c, set.Breaker), Cooldown: tr.cooldown.Bind(c, set.Cooldown),
@@ -64,7 +64,7 @@ func (tr *track) Changes() *resilience.Changes { return &tr.changes }
 
 func (tr *track) Strategy(string) *strategy.State { return &strategy.State{} }
 
-func (tr *track) URLs(c gateway.Candidate, _ gateway.Protocol) (plain, stream *url.URL, err error) {
+func (tr *track) URLs(c gateway.Candidate, _ gateway.Protocol, _ gateway.Operation) (plain, stream *url.URL, err error) {
 	u, err := url.Parse(c.Connection.Provider.BaseURL + "/chat/completions")
 	return u, u, err
 }
@@ -169,7 +169,7 @@ func newTrack(t *testing.T, probe, other script) *track {
 		t.Fatal(err)
 	}
 	m, _ := tr.snapshot.Resolve("smart")
-	tr.pool = plan.NewBoard(tr.snapshot, tr).Pool(m.Combo, gateway.OpenAI)
+	tr.pool = plan.NewBoard(tr.snapshot, tr).Pool(m.Combo, gateway.OpenAI, gateway.Generate)
 	tr.probe, tr.other = tr.pool.Candidates[0], tr.pool.Candidates[1]
 	tr.engine = New(Options{Sender: tr, Outages: outage.New(outage.Default()), Queues: queue.New(queue.Options{}), Buffers: NewBuffers(0)})
 	for tr.probe.Breaker.State(time.Now()) != breaker.Open {

@@ -26,11 +26,14 @@ func (n Needs) Has(want Needs) bool { return n&want == want }
 
 // Envelope is a request body read from the outside: what routing needs, taken from the raw JSON without decoding it.
 type Envelope struct {
-	Protocol Protocol
-	Raw      []byte // the client's bytes, never changed
+	Protocol  Protocol
+	Operation Operation
+	Raw       []byte // the client's bytes, never changed
+	FormType  string // content type of a body that is a form, with its boundary; "" = the body is JSON
 
 	Model     string // as asked
-	ModelSpan Span   // the JSON string of the model, quotes included; unset for Gemini, whose model is in the path
+	ModelSpan Span   // the JSON string of the model, quotes included (in a form: its text); unset where the path names it
+	Repeats   []Span // JSON strings that repeat the model of the path, as Gemini's batch requests do, in order
 
 	Stream        bool
 	StreamSpan    Span // the whole member stream_options: value; unset when absent

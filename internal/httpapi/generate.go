@@ -22,9 +22,10 @@ import (
 
 // call is what the path said of a generation request.
 type call struct {
-	protocol gateway.Protocol
-	model    string
-	stream   bool
+	protocol  gateway.Protocol
+	operation gateway.Operation
+	model     string // of the path; "" = the body names it
+	stream    bool
 }
 
 // generate serves one generation request: one direction, each step takes a value and returns one.
@@ -88,7 +89,7 @@ func (q *request) serve(c call, began time.Time) {
 		writeError(q.w, q.family, gerr)
 		return
 	}
-	pool := q.live.Board.Pool(rt.Combo, c.protocol)
+	pool := q.live.Board.Pool(rt.Combo, c.protocol, c.operation)
 	j := &gateway.Journey{
 		ID: gateway.NewRequestID(began), At: began, ClientKey: q.principal.Key, Protocol: c.protocol, Model: env.Model,
 		Combo: rt.Combo.Name, Strategy: rt.Combo.Strategy, Path: rt.Path, Stream: env.Stream, Tokens: env.Tokens,

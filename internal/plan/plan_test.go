@@ -226,7 +226,7 @@ func TestProtocolMismatch(t *testing.T) {
 	if pl := make1(pool.Open(), left(10), t0); len(pl.Ranked) != 1 || pl.Ranked[0].Target != 1 {
 		t.Errorf("ranked %+v", pl.Ranked)
 	}
-	if other := h.Board.Pool(pool.Combo, gateway.Anthropic); len(other.Candidates) != 2 {
+	if other := h.Board.Pool(pool.Combo, gateway.Anthropic, gateway.Generate); len(other.Candidates) != 2 {
 		t.Errorf("the same combo for another protocol has %d candidates", len(other.Candidates))
 	}
 }

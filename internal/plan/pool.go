@@ -34,13 +34,13 @@ type Candidate struct {
 	Gate     *gate.Handle
 	Health   *health.Handle
 
-	URL       *url.URL // of the generation call, not streamed
+	URL       *url.URL // of the pool's operation, not streamed
 	StreamURL *url.URL // and streamed; the same for all protocols but Gemini
 
 	weight, priority int
 }
 
-// Pool is the set of candidates of one combo for one client protocol.
+// Pool is the set of candidates of one combo for one client protocol and operation.
 type Pool struct {
 	Name        string // names the queue, the retry budget and the stall clock
 	Combo       *gateway.Combo
@@ -67,13 +67,13 @@ type target struct {
 
 // Binder binds a candidate to its rooms. It is implemented where the rooms are put together.
 type Binder interface {
-	Bind(c gateway.Candidate, snapshot *catalog.Snapshot) Candidate
+	Bind(c gateway.Candidate, op gateway.Operation, snapshot *catalog.Snapshot) Candidate
 	// Changes is what the rooms count their changes with.
 	Changes() *resilience.Changes
 	// Strategy returns the memory of a strategy: one per name, kept over reloads.
 	Strategy(name string) *strategy.State
-	// URLs returns the generation URLs of a candidate for a client protocol.
-	URLs(c gateway.Candidate, p gateway.Protocol) (plain, stream *url.URL, err error)
+	// URLs returns the URLs of an operation at a candidate, for a client protocol.
+	URLs(c gateway.Candidate, p gateway.Protocol, op gateway.Operation) (plain, stream *url.URL, err error)
 }
 
 // maxPools bounds the cache of a board: model names come from clients.
@@ -89,8 +89,9 @@ type Board struct {
 }
 
 type poolKey struct {
-	combo    string
-	protocol gateway.Protocol
+	combo     string
+	protocol  gateway.Protocol
+	operation gateway.Operation
 }
 
 // NewBoard returns an empty board over a snapshot.
@@ -98,16 +99,16 @@ func NewBoard(s *catalog.Snapshot, b Binder) *Board {
 	return &Board{Snapshot: s, binder: b, pools: map[poolKey]*Pool{}}
 }
 
-// Pool returns the compiled pool of a combo for a client protocol.
-func (b *Board) Pool(combo *gateway.Combo, p gateway.Protocol) *Pool {
-	key := poolKey{combo.Name, p}
+// Pool returns the compiled pool of a combo for a client protocol and operation.
+func (b *Board) Pool(combo *gateway.Combo, p gateway.Protocol, op gateway.Operation) *Pool {
+	key := poolKey{combo.Name, p, op}
 	b.mu.RLock()
 	pool := b.pools[key]
 	b.mu.RUnlock()
 	if pool != nil {
 		return pool
 	}
-	pool = b.compile(combo, p)
+	pool = b.compile(combo, key)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if have := b.pools[key]; have != nil {
@@ -120,7 +121,7 @@ func (b *Board) Pool(combo *gateway.Combo, p gateway.Protocol) *Pool {
 }
 
 // compile binds every connection of every target.
-func (b *Board) compile(combo *gateway.Combo, p gateway.Protocol) *Pool {
+func (b *Board) compile(combo *gateway.Combo, key poolKey) *Pool {
 	kind, err := strategy.Parse(combo.Strategy)
 	if err != nil {
 		kind = strategy.Priority // configuration has refused unknown names; a stored combo of a newer version may not be
@@ -135,7 +136,7 @@ func (b *Board) compile(combo *gateway.Combo, p gateway.Protocol) *Pool {
 			if k, err := strategy.Parse(conn.Provider.Strategy); err == nil {
 				run.strategy = k
 			}
-			pool.add(b, ti, conn, t.Model, p, ids)
+			pool.add(b, ti, gateway.Candidate{Connection: conn, Model: t.Model}, key, ids)
 		}
 		run.to = len(pool.Candidates)
 		pool.targets = append(pool.targets, run)
@@ -149,28 +150,28 @@ func (b *Board) compile(combo *gateway.Combo, p gateway.Protocol) *Pool {
 	return pool
 }
 
-func (p *Pool) add(b *Board, ti int, conn *gateway.Connection, model gateway.ModelID, proto gateway.Protocol, ids interner) {
-	c := gateway.Candidate{Connection: conn, Model: model}
+func (p *Pool) add(b *Board, ti int, c gateway.Candidate, key poolKey, ids interner) {
+	conn := c.Connection
 	exclude := func(r gateway.Reason) {
 		p.Excluded = append(p.Excluded, gateway.Exclusion{Target: c.Target(), Connection: conn.ID,
 			Layer: gateway.LayerRoute, Reason: r})
 	}
-	if !conn.Provider.Speaks(proto) {
+	if !conn.Provider.Speaks(key.protocol) {
 		exclude(gateway.ProtocolMismatch)
 		return
 	}
-	plain, stream, err := b.binder.URLs(c, proto)
+	plain, stream, err := b.binder.URLs(c, key.protocol, key.operation)
 	if err != nil {
 		exclude(gateway.Unavailable)
 		return
 	}
-	bound := b.binder.Bind(c, b.Snapshot)
+	bound := b.binder.Bind(c, key.operation, b.Snapshot)
 	bound.Candidate = c
 	bound.ID, bound.Target = len(p.Candidates), ti
 	bound.Provider = ids.id("p/" + string(conn.Provider.ID))
 	bound.Connection = ids.id("c/" + conn.Identity)
 	bound.Account = ids.id("a/" + string(conn.Provider.ID) + "/" + string(conn.Account))
-	bound.Model = ids.id("m/" + string(model))
+	bound.Model = ids.id("m/" + string(c.Model))
 	bound.URL, bound.StreamURL = plain, stream
 	bound.weight, bound.priority = conn.Weight, conn.Priority
 	p.Candidates = append(p.Candidates, &bound)

@@ -35,7 +35,7 @@ type house struct {
 	changes    resilience.Changes
 }
 
-func (h *house) Bind(c gateway.Candidate, s *catalog.Snapshot) Candidate {
+func (h *house) Bind(c gateway.Candidate, _ gateway.Operation, s *catalog.Snapshot) Candidate {
 	set := s.Settings(c.Connection.ID)
 	alive := h.health.Bind(c)
 	return Candidate{Breaker: h.breaker.Bind(c, set.Breaker), Cooldown: h.cooldown.Bind(c, set.Cooldown),
@@ -51,7 +51,7 @@ func (h *house) Strategy(name string) *strategy.State {
 	return h.strategies[name]
 }
 
-func (h *house) URLs(c gateway.Candidate, _ gateway.Protocol) (plain, stream *url.URL, err error) {
+func (h *house) URLs(c gateway.Candidate, _ gateway.Protocol, _ gateway.Operation) (plain, stream *url.URL, err error) {
 	u, err := url.Parse(c.Connection.Provider.BaseURL)
 	if strings.HasPrefix(string(c.Model), "broken") {
 		return nil, nil, fmt.Errorf("no URL")
@@ -108,7 +108,7 @@ func (h *house) pool(t testing.TB, model string) *Pool {
 	if !ok {
 		t.Fatalf("nothing serves %q", model)
 	}
-	return h.Board.Pool(m.Combo, gateway.OpenAI)
+	return h.Board.Pool(m.Combo, gateway.OpenAI, gateway.Generate)
 }
 
 // order is the plan's order as connection ids.

@@ -44,8 +44,8 @@ type Family interface {
 	// for an error it is an empty event, and the text is lost.
 	Comment(dst []byte, text string) []byte
 
-	// Upstream is the URL of the generation call for a candidate. base is what the family's SDK would take as base URL
-	// and may have a query, which is kept.
+	// Upstream is the URL of the envelope's operation at a candidate; only operations that the family has are asked for.
+	// base is what the family's SDK would take as base URL and may have a query, which is kept.
 	Upstream(base string, c gateway.Candidate, env *gateway.Envelope) string
 
 	// Authorize sets the headers that carry the key, and those without which the protocol refuses a call.
@@ -54,6 +54,12 @@ type Family interface {
 	// ReplaceModel appends data, an event or a body of the family, with the model's name replaced where the family
 	// writes it, and every other byte as it was.
 	ReplaceModel(dst, data []byte, model string) []byte
+}
+
+// Counter is a family that has a call to count tokens.
+type Counter interface {
+	// AppendCount appends the answer that tells a number of tokens.
+	AppendCount(dst []byte, tokens int) []byte
 }
 
 // Closer is a family whose streams have a closing mark behind the terminal evidence. An upstream that leaves it out has

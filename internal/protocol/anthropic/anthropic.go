@@ -115,11 +115,20 @@ func (Family) AppendClose(dst []byte, st *protocol.StreamState) []byte {
 func (Family) Comment(dst []byte, text string) []byte { return sse.AppendComment(dst, text) }
 
 // Upstream implements protocol.Family. The SDK's base URL has no version; one that ends in /v1 is taken as well.
-func (Family) Upstream(base string, _ gateway.Candidate, _ *gateway.Envelope) string {
-	if protocol.PathEnds(base, "/v1") {
-		return protocol.JoinURL(base, "/messages", "")
+func (Family) Upstream(base string, _ gateway.Candidate, env *gateway.Envelope) string {
+	path := "/v1/messages"
+	if env.Operation == gateway.CountTokens {
+		path += "/count_tokens"
 	}
-	return protocol.JoinURL(base, "/v1/messages", "")
+	if protocol.PathEnds(base, "/v1") {
+		path = path[len("/v1"):]
+	}
+	return protocol.JoinURL(base, path, "")
+}
+
+// AppendCount implements protocol.Counter.
+func (Family) AppendCount(dst []byte, tokens int) []byte {
+	return protocol.AppendJSON(dst, map[string]int{"input_tokens": tokens})
 }
 
 // Authorize implements protocol.Family. A version that the client asked for is kept. Versions after 2023-06-01 and

@@ -258,6 +258,36 @@ func candidate(header string) gateway.Candidate {
 	return gateway.Candidate{Model: "m", Connection: &gateway.Connection{Provider: &gateway.Provider{AuthHeader: header}}}
 }
 
+// TestUpstreamOfOperations: each operation has its path, and a base URL that ends in a version keeps it once.
+func TestUpstreamOfOperations(t *testing.T) {
+	for _, tc := range []struct {
+		p    gateway.Protocol
+		op   gateway.Operation
+		base string
+		want string
+	}{
+		{gateway.OpenAI, gateway.Complete, "https://x/v1", "https://x/v1/completions"},
+		{gateway.OpenAI, gateway.Embed, "https://x/v1/?a=1", "https://x/v1/embeddings?a=1"},
+		{gateway.OpenAI, gateway.Moderate, "https://x/v1", "https://x/v1/moderations"},
+		{gateway.OpenAI, gateway.Rerank, "https://x/v1", "https://x/v1/rerank"},
+		{gateway.OpenAI, gateway.MakeImage, "https://x/v1", "https://x/v1/images/generations"},
+		{gateway.OpenAI, gateway.EditImage, "https://x/v1", "https://x/v1/images/edits"},
+		{gateway.OpenAI, gateway.VaryImage, "https://x/v1", "https://x/v1/images/variations"},
+		{gateway.OpenAI, gateway.Speak, "https://x/v1", "https://x/v1/audio/speech"},
+		{gateway.OpenAI, gateway.Transcribe, "https://x/v1", "https://x/v1/audio/transcriptions"},
+		{gateway.OpenAI, gateway.TranslateAudio, "https://x/v1", "https://x/v1/audio/translations"},
+		{gateway.Anthropic, gateway.CountTokens, "https://x", "https://x/v1/messages/count_tokens"},
+		{gateway.Anthropic, gateway.CountTokens, "https://x/v1/", "https://x/v1/messages/count_tokens"},
+		{gateway.Gemini, gateway.CountTokens, "https://x", "https://x/v1beta/models/m:countTokens"},
+		{gateway.Gemini, gateway.Embed, "https://x/v1", "https://x/v1/models/m:embedContent"},
+		{gateway.Gemini, gateway.BatchEmbed, "https://x", "https://x/v1beta/models/m:batchEmbedContents"},
+	} {
+		if got := For(tc.p).Upstream(tc.base, candidate(""), &gateway.Envelope{Operation: tc.op}); got != tc.want {
+			t.Errorf("%s %s: %s, want %s", tc.p, tc.op, got, tc.want)
+		}
+	}
+}
+
 func TestUpstreamAndAuthorize(t *testing.T) {
 	for _, tc := range []struct {
 		p          gateway.Protocol

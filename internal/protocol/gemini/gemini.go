@@ -110,10 +110,22 @@ func (Family) Upstream(base string, c gateway.Candidate, env *gateway.Envelope) 
 		path = ""
 	}
 	verb, query := ":generateContent", ""
-	if env != nil && env.Stream {
+	switch {
+	case env.Operation == gateway.CountTokens:
+		verb = ":countTokens"
+	case env.Operation == gateway.Embed:
+		verb = ":embedContent"
+	case env.Operation == gateway.BatchEmbed:
+		verb = ":batchEmbedContents"
+	case env.Stream:
 		verb, query = ":streamGenerateContent", "alt=sse"
 	}
 	return protocol.JoinURL(base, path+modelPath(string(c.Model))+verb, query)
+}
+
+// AppendCount implements protocol.Counter.
+func (Family) AppendCount(dst []byte, tokens int) []byte {
+	return protocol.AppendJSON(dst, map[string]int{"totalTokens": tokens})
 }
 
 // modelPath is the model's resource path: "models/" is put before a bare name.

@@ -80,9 +80,17 @@ func appendError(dst []byte, e *gateway.Error, inStream bool) []byte {
 // Comment implements protocol.Family.
 func (Family) Comment(dst []byte, text string) []byte { return sse.AppendComment(dst, text) }
 
+// paths are the calls of the API by operation.
+var paths = [gateway.NumOperations]string{
+	gateway.Generate: "/chat/completions", gateway.Complete: "/completions", gateway.Embed: "/embeddings",
+	gateway.Moderate: "/moderations", gateway.Rerank: "/rerank", gateway.MakeImage: "/images/generations",
+	gateway.EditImage: "/images/edits", gateway.VaryImage: "/images/variations", gateway.Speak: "/audio/speech",
+	gateway.Transcribe: "/audio/transcriptions", gateway.TranslateAudio: "/audio/translations",
+}
+
 // Upstream implements protocol.Family; base ends where the SDK's base URL ends, at /v1 as a rule.
-func (Family) Upstream(base string, _ gateway.Candidate, _ *gateway.Envelope) string {
-	return protocol.JoinURL(base, "/chat/completions", "")
+func (Family) Upstream(base string, _ gateway.Candidate, env *gateway.Envelope) string {
+	return protocol.JoinURL(base, paths[env.Operation], "")
 }
 
 // Authorize implements protocol.Family.

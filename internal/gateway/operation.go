@@ -1,0 +1,66 @@
+package gateway
+
+import "fmt"
+
+// Operation is what a client asks an upstream to do. Together with the protocol it decides the upstream's path and what
+// counts as an answer.
+type Operation uint8
+
+// The operations. The zero value is Generate, the call that every protocol is about.
+const (
+	Generate       Operation = iota // chat completions, responses, messages, generateContent
+	Complete                        // OpenAI's legacy completions: a prompt instead of messages
+	CountTokens                     // how many tokens a prompt has
+	Embed                           // vectors for texts
+	BatchEmbed                      // Gemini's batchEmbedContents
+	Moderate                        // moderations
+	Rerank                          // documents ordered by a query
+	MakeImage                       // images/generations
+	EditImage                       // images/edits
+	VaryImage                       // images/variations
+	Speak                           // audio/speech: the answer is sound
+	Transcribe                      // audio/transcriptions
+	TranslateAudio                  // audio/translations
+	NumOperations
+)
+
+var operationNames = [NumOperations]string{"generate", "complete", "count_tokens", "embed", "batch_embed", "moderate", "rerank",
+	"make_image", "edit_image", "vary_image", "speak", "transcribe", "translate_audio"}
+
+func (o Operation) String() string {
+	if o < NumOperations {
+		return operationNames[o]
+	}
+	return fmt.Sprintf("operation(%d)", uint8(o))
+}
+
+// Completes reports whether the answer is a completion: it has content, an end that can be told from a cut, and can be
+// streamed. The answers of all other operations are passed on whole, and only errors are looked for in them.
+func (o Operation) Completes() bool { return o == Generate || o == Complete }
+
+// JSON reports whether the answer is a JSON text whatever the request says. The others may be sound, subtitles or a
+// stream of the operation's own.
+func (o Operation) JSON() bool {
+	switch o {
+	case CountTokens, Embed, BatchEmbed, Moderate, Rerank:
+		return true
+	}
+	return o.Completes()
+}
+
+// Form reports whether the request may be a form with files (multipart/form-data) instead of JSON.
+func (o Operation) Form() bool {
+	switch o {
+	case EditImage, VaryImage, Transcribe, TranslateAudio:
+		return true
+	}
+	return false
+}
+
+// Unit names what a room learns about a model under an operation: a model that cannot embed is not out for chat.
+func (o Operation) Unit(m ModelID) ModelID {
+	if o == Generate {
+		return m
+	}
+	return m + ModelID(" ("+o.String()+")")
+}
