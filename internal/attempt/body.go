@@ -23,16 +23,18 @@ func (f *flight) answer() {
 		return
 	}
 	now := time.Now()
+	f.attempt.Bytes = int64(len(*f.whole))
+	if !r.job.Envelope.Operation.Completes() {
+		f.passOn(now)
+		return
+	}
 	var s protocol.Signal
 	r.job.Family.Body(f.response.Header.Get("Content-Type"), *f.whole, &s)
-	f.attempt.Bytes = int64(len(*f.whole))
 	f.note(&s)
 	e := verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header}
 	switch {
 	case s.Flags.Has(protocol.Error):
-		e.InStream, e.Body, e.Status = true, s.ErrBody, s.ErrStatus
-		e.Code, e.Type, e.Message = s.Code, s.Type, s.Message
-		f.end(e)
+		f.endInBody(&s)
 	case s.Flags.Has(protocol.NotCompletion):
 		e.NotCompletion, e.Body = true, (*f.whole)[:min(len(*f.whole), maxErrorBody)]
 		f.end(e)
@@ -49,6 +51,12 @@ func (f *flight) answer() {
 		f.facts.terminal = true
 		f.ready = true
 	}
+}
+
+// endInBody judges an error that is the whole of a 200.
+func (f *flight) endInBody(s *protocol.Signal) {
+	f.end(verdict.Evidence{Status: s.ErrStatus, Header: f.response.Header, InStream: true, Body: s.ErrBody,
+		Code: s.Code, Type: s.Type, Message: s.Message})
 }
 
 // maxAnswer bounds an answer that is not streamed.

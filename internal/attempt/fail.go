@@ -185,7 +185,21 @@ func (r *run) nothingTried(why gateway.Reason, d *gateway.Diagnostics) *gateway.
 	if d.PoolSize == 0 {
 		return r.emptyPool(d)
 	}
+	if env := r.job.Envelope; env.Operation != gateway.Generate && unserved(r.plan.Ranked) {
+		return &gateway.Error{Code: gateway.NoExecutableTargets, Param: "model", Message: fmt.Sprintf(
+			"every provider of %s has refused this call (%s) as one that it does not have", gateway.Quote(env.Model), env.Operation)}
+	}
 	return nothingRuns(r.plan.Ranked, d)
+}
+
+// unserved reports whether all candidates are out because they do not have what was asked for.
+func unserved(candidates []next.Candidate) bool {
+	for i := range candidates {
+		if c := &candidates[i]; c.Ruling.Reason != gateway.ModelLockout || c.Cause != gateway.ModelUnavailable {
+			return false
+		}
+	}
+	return true
 }
 
 // nothingRuns is the error for candidates that are all out.

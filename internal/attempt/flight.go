@@ -212,6 +212,7 @@ func (f *flight) judge(e verdict.Evidence) {
 	if f.watch != nil {
 		f.watch.Stop()
 	}
+	e.Operation = r.job.Envelope.Operation
 	e.Candidate, e.Request, e.ClientKey = f.candidate.Candidate, r.job.Journey.ID, r.job.Journey.ClientKey
 	e.BeganAt, e.EndedAt, e.LastChance = f.attempt.BeganAt, now, f.lastTry
 	e.Content, e.Terminal, e.Usage = f.facts.content, f.facts.terminal, f.facts.usage

@@ -16,6 +16,7 @@ var forwarded = []string{"Anthropic-Beta", "Anthropic-Version", "Openai-Beta", "
 var (
 	acceptStream = []string{"text/event-stream"}
 	acceptJSON   = []string{"application/json"}
+	acceptAny    = []string{"*/*"}
 	contentJSON  = []string{"application/json"}
 	identity     = []string{"identity"}
 	gzipOrPlain  = []string{"gzip, identity"}
@@ -34,6 +35,9 @@ func (f *flight) request() *http.Request {
 		}
 	}
 	h["Content-Type"] = contentJSON
+	if env.FormType != "" {
+		h["Content-Type"] = []string{env.FormType}
+	}
 	h["User-Agent"] = f.run.engine.agent()
 	url := c.URL
 	if env.Stream {
@@ -41,6 +45,9 @@ func (f *flight) request() *http.Request {
 		h["Accept"], h["Accept-Encoding"] = acceptStream, identity
 	} else {
 		h["Accept"], h["Accept-Encoding"] = acceptJSON, gzipOrPlain
+		if !env.Operation.JSON() {
+			h["Accept"] = acceptAny
+		}
 	}
 	for name, value := range c.Candidate.Connection.Provider.Headers {
 		h.Set(name, value)
@@ -72,5 +79,5 @@ func (e *Engine) agent() []string {
 // renamed reports whether the model name in the answer must be put back to what the client asked for.
 func (f *flight) renamed() bool {
 	env := f.run.job.Envelope
-	return env.Protocol != gateway.Gemini && env.Model != string(f.candidate.Candidate.Model) && f.run.job.Rename
+	return env.Protocol != gateway.Gemini && env.Operation.JSON() && env.Model != string(f.candidate.Candidate.Model) && f.run.job.Rename
 }

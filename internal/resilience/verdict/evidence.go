@@ -40,6 +40,7 @@ const (
 // Evidence is everything known about the end of one attempt. Judge only reads it.
 type Evidence struct {
 	Candidate gateway.Candidate
+	Operation gateway.Operation
 	Request   gateway.RequestID
 	ClientKey gateway.ClientKeyID
 	BeganAt   time.Time

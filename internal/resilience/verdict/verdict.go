@@ -53,6 +53,7 @@ func (r *Rules) failed(e Evidence) gateway.Outcome {
 		o = outcome(gateway.LocalError, gateway.HostFault)
 	case e.spoke():
 		o = r.spoken(&e)
+		e.narrow(&o)
 	case e.Refused:
 		o = outcome(gateway.ContentRefused, gateway.ContentPolicy)
 	case e.complete() && e.Empty:
