@@ -47,7 +47,7 @@ func stages() []stage {
 		{name: "mid-stream", after: 4 * time.Second, reach: 1, setUp: one(lab.Fault{Kind: fault.Trickle, Interval: time.Second})},
 		{name: "during a stall", after: 20 * time.Second, reach: 1, setUp: one(lab.Fault{Kind: fault.Stall, Tokens: 20})},
 		{name: "kept alive early", after: 70 * time.Second, reach: 1, setUp: one(always(fault.Silence))},
-		{name: "during back-off", after: 800 * time.Millisecond, whole: true, reach: 2, setUp: one(lab.Fault{Kind: fault.Status, Status: 500})},
+		{name: "during back-off", after: 600 * time.Millisecond, whole: true, reach: 2, setUp: one(lab.Fault{Kind: fault.Status, Status: 500})},
 		{name: "waiting for a cooldown", out: true, after: 5 * time.Second, whole: true, reach: 1, setUp: one(lab.Fault{Kind: fault.RateLimit, RetryAfter: 20 * time.Second})},
 	}
 }

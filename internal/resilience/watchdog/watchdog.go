@@ -11,6 +11,7 @@ package watchdog
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"spillway/internal/gateway"
@@ -98,6 +99,9 @@ type Watch struct {
 	startAt time.Time
 	cancel  func(cause error)
 
+	pausedAt atomic.Int64 // offset of the pause that is going on, plus one; 0 = none
+	heard    atomic.Bool  // the machine knows of it
+
 	mu    sync.Mutex
 	state State
 	armed time.Duration // offset at which the timer fires; 0 = not armed
@@ -140,6 +144,7 @@ func (w *Watch) fire() {
 		return
 	}
 	at := now.Sub(w.startAt)
+	w.hear()
 	out := w.state.step(&w.clocks, &Event{Kind: Tick}, at)
 	if out == None {
 		w.armed = 0
@@ -196,12 +201,39 @@ func (w *Watch) Committed(now time.Time) { w.event(Event{Kind: CommitMade}, now)
 
 // Paused tells that writing to a slow client blocks (true), or no longer does (false). Time in between is no silence of
 // the upstream.
+//
+// Every write is a pause, and nearly all of them last microseconds. So a pause is only noted at first; the machine hears
+// of it when it turns out long, or when a clock would run out meanwhile.
 func (w *Watch) Paused(on bool, now time.Time) {
+	at := int64(now.Sub(w.startAt)) + 1 // 0 means no pause
 	if on {
-		w.event(Event{Kind: PauseBegan}, now)
+		w.pausedAt.Store(at)
 		return
 	}
-	w.event(Event{Kind: PauseEnded}, now)
+	began := w.pausedAt.Swap(0)
+	if began == 0 || at-began < int64(shortPause) && !w.heard.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done {
+		return
+	}
+	w.state.step(&w.clocks, &Event{Kind: PauseBegan}, time.Duration(began-1)) // changes nothing when it was heard of
+	w.state.step(&w.clocks, &Event{Kind: PauseEnded}, time.Duration(at-1))
+	w.heard.Store(false)
+	w.arm(time.Duration(at - 1))
+}
+
+// shortPause is a pause that is not worth telling: far below every clock.
+const shortPause = 20 * time.Millisecond
+
+// hear tells the machine of a pause that is going on; mu is held.
+func (w *Watch) hear() {
+	if began := w.pausedAt.Load(); began != 0 {
+		w.state.step(&w.clocks, &Event{Kind: PauseBegan}, time.Duration(began-1))
+		w.heard.Store(true)
+	}
 }
 
 // Terminal tells that the protocol's terminal event arrived. Every clock stops; if the stream is not over after 500 ms
