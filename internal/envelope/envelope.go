@@ -19,14 +19,18 @@ import (
 
 // Options are facts about a request that stand outside its body.
 type Options struct {
-	Protocol gateway.Protocol
-	Model    string // from the path (Gemini); "" = the body names it
-	Stream   bool   // from the path (Gemini); otherwise the body says
+	Protocol  gateway.Protocol
+	Operation gateway.Operation
+	Model     string // from the path (Gemini); "" = the body names it
+	Stream    bool   // from the path (Gemini); otherwise the body says
 }
+
+// moderator is the model that OpenAI's API takes for a moderation that names none.
+const moderator = "omni-moderation-latest"
 
 // Decode reads body. It keeps body as Raw and does not copy it. The error is for the client: it names the place.
 func Decode(body []byte, o Options) (*gateway.Envelope, *gateway.Error) {
-	e := &gateway.Envelope{Protocol: o.Protocol, Raw: body, Model: o.Model, Stream: o.Stream, Tokens: len(body) / 4}
+	e := &gateway.Envelope{Protocol: o.Protocol, Operation: o.Operation, Raw: body, Model: o.Model, Stream: o.Stream, Tokens: len(body) / 4}
 	d := decoder{env: e, scanner: scanner{b: body}, modelInPath: o.Model != ""}
 	d.others = d.room[:0]
 	if err := d.run(); err != nil {
@@ -34,6 +38,9 @@ func Decode(body []byte, o Options) (*gateway.Envelope, *gateway.Error) {
 	}
 	if d.high && !utf8.Valid(body) {
 		return nil, invalid("", "the body is not valid UTF-8 (first bad byte at %s)", place(body, firstInvalid(body)))
+	}
+	if e.Model == "" && o.Operation == gateway.Moderate {
+		e.Model = moderator
 	}
 	if e.Model == "" {
 		return nil, invalid("model", "the request names no model; set \"model\" to one that GET /v1/models lists")

@@ -47,6 +47,9 @@ func (d *decoder) member(name []byte, span gateway.Span, v int) *gateway.Error {
 			}
 		}
 		d.others = append(d.others, name)
+		if d.modelInPath && d.env.Operation != gateway.Generate {
+			d.repeats(name, v)
+		}
 		return nil
 	}
 	if d.seen&(1<<which) != 0 {
@@ -73,6 +76,9 @@ func (d *decoder) note(which int, value []byte, span gateway.Span) *gateway.Erro
 	switch which {
 	case mModel:
 		if d.modelInPath {
+			if value[0] == '"' {
+				e.Repeats = append(e.Repeats, gateway.Span{Start: span.End - len(value), End: span.End})
+			}
 			return nil
 		}
 		s, ok := text(value)
@@ -81,6 +87,9 @@ func (d *decoder) note(which int, value []byte, span gateway.Span) *gateway.Erro
 		}
 		e.Model, e.ModelSpan = s, gateway.Span{Start: span.End - len(value), End: span.End}
 	case mStream:
+		if !e.Operation.Completes() {
+			return nil // such an answer is passed on whole, whatever is in it
+		}
 		switch string(value) {
 		case "true":
 			e.Stream = true

@@ -31,31 +31,46 @@ func Apply(e *gateway.Envelope, edit Edit) Body {
 		b.add(with)
 		from = s.End
 	}
-	model := modelEdit(e, edit)
+	model, modelAt := modelEdit(e, edit)
 	options, optionsAt := usageEdit(e, edit)
+	if len(e.Repeats) > 0 && edit.Model != "" && edit.Model != e.Model {
+		b.add(renamed(e, edit.Model))
+		return b
+	}
 	switch {
 	case model == nil:
 		if options != nil {
 			cut(optionsAt, options)
 		}
 	case options == nil:
-		cut(e.ModelSpan, model)
-	case optionsAt.Start <= e.ModelSpan.Start:
+		cut(modelAt, model)
+	case optionsAt.Start <= modelAt.Start:
 		cut(optionsAt, options)
-		cut(e.ModelSpan, model)
+		cut(modelAt, model)
 	default:
-		cut(e.ModelSpan, model)
+		cut(modelAt, model)
 		cut(optionsAt, options)
 	}
 	b.add(e.Raw[from:])
 	return b
 }
 
-func modelEdit(e *gateway.Envelope, edit Edit) []byte {
-	if edit.Model == "" || edit.Model == e.Model || !e.ModelSpan.Set() {
-		return nil
+// modelEdit is the upstream's name of the model and where it goes. A JSON body that names none gets it as its first
+// member, unless the path names it.
+func modelEdit(e *gateway.Envelope, edit Edit) ([]byte, gateway.Span) {
+	switch {
+	case edit.Model == "" || edit.Model == e.Model || e.Protocol == gateway.Gemini:
+		return nil, gateway.Span{}
+	case e.FormType != "":
+		return []byte(edit.Model), e.ModelSpan
+	case e.ModelSpan.Set():
+		return quote(edit.Model), e.ModelSpan
 	}
-	return quote(edit.Model)
+	member := append([]byte(`"model":`), quote(edit.Model)...)
+	if !e.Empty {
+		member = append(member, ',')
+	}
+	return member, gateway.Span{Start: e.InsertAt, End: e.InsertAt}
 }
 
 // usageEdit adds stream_options.include_usage: as a new first member, or inside the options that the client sent.
