@@ -66,7 +66,7 @@ func (r *run) overhead(now time.Time) time.Duration {
 }
 
 func (f *flight) renamedBody() []byte {
-	if !f.renamed() {
+	if !f.renamed {
 		return *f.whole
 	}
 	return f.run.job.Family.ReplaceModel(nil, *f.whole, f.run.job.Envelope.Model)

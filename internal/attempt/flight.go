@@ -32,6 +32,7 @@ type flight struct {
 	watch     *watchdog.Watch
 	key       gateway.Secret
 	attempt   gateway.Attempt
+	renamed   bool // the model's name in the answer is put back to what the client asked for
 	lastTry   bool // nowhere better to go: first_content runs to last_chance
 
 	response *http.Response
@@ -79,6 +80,7 @@ func (f *flight) fly() {
 	f.health = f.candidate.Health.Begin(health.Facts{Stream: env.Stream, Bytes: len(env.Raw)}, f.attempt.BeganAt)
 	f.watch = watchdog.New(f.clocks(), f.attempt.BeganAt, f.cancel)
 	f.phase = verdict.PhaseHeaders
+	f.renamed = f.renames()
 	rt, err := f.run.engine.Sender.For(f.candidate.Candidate.Connection)
 	if err != nil {
 		f.end(verdict.Evidence{HostFault: true, Message: err.Error()})

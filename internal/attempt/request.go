@@ -76,8 +76,8 @@ func (e *Engine) agent() []string {
 	return []string{e.Agent}
 }
 
-// renamed reports whether the model name in the answer must be put back to what the client asked for.
-func (f *flight) renamed() bool {
+// renames reports whether the model name in the answer must be put back to what the client asked for.
+func (f *flight) renames() bool {
 	env := f.run.job.Envelope
-	return env.Protocol != gateway.Gemini && env.Operation.JSON() && env.Model != string(f.candidate.Candidate.Model) && f.run.job.Rename
+	return f.run.job.Rename && env.Protocol != gateway.Gemini && env.Operation.JSON() && env.Model != string(f.candidate.Candidate.Model)
 }

@@ -226,7 +226,7 @@ func (f *flight) keep(s *protocol.Signal) bool {
 
 // rewritten is the event's bytes, with the model's name put back when the client used an alias.
 func (f *flight) rewritten(ev sse.Event) []byte {
-	if !f.renamed() {
+	if !f.renamed {
 		return ev.Raw
 	}
 	data := f.run.job.Family.ReplaceModel(nil, ev.Data, f.run.job.Envelope.Model)
