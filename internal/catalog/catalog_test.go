@@ -297,7 +297,9 @@ connections: [{id: a1, provider: a, key: k}, {id: b1, provider: b, key: k}]
 	var wg sync.WaitGroup
 	for _, p := range []gateway.ProviderID{"a", "b"} {
 		wg.Go(func() {
-			live.Update(func(s *Snapshot) *Snapshot { return s.WithUpstreamModels(p, []gateway.ModelID{gateway.ModelID(p) + "-model"}) })
+			live.Update(func(s *Snapshot) *Snapshot {
+				return s.WithUpstreamModels(p, []gateway.ModelID{gateway.ModelID(p) + "-model"})
+			})
 		})
 		wg.Go(func() { live.Load().Resolve("auto") })
 	}
