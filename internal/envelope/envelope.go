@@ -55,6 +55,8 @@ type decoder struct {
 	seen        uint64     // known top-level names already met, as bits
 	others      [][]byte   // the other names
 	room        [16][]byte // where they stand when they are few
+	begun       bool       // the first turn of a user is over
+	fieldRank   int        // how clear the session field is
 }
 
 func (d *decoder) run() *gateway.Error {
@@ -78,11 +80,12 @@ func (d *decoder) run() *gateway.Error {
 			return gerr
 		}
 		i = next
-		end, err := d.value(i, 1)
+		which, isKnown := known[string(name)]
+		end, err := d.top(which, isKnown, i)
 		if err != nil {
 			return d.syntax(err)
 		}
-		if gerr := d.member(name, gateway.Span{Start: start, End: end}, i); gerr != nil {
+		if gerr := d.member(name, which, isKnown, gateway.Span{Start: start, End: end}, i); gerr != nil {
 			return gerr
 		}
 		var more bool

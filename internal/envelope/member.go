@@ -26,6 +26,23 @@ const (
 	mPreviousResponse
 	mConversation
 	mText
+	mMessages
+	mInput
+	mContents
+	mSystem
+	mSystemInstruction
+	mSystemInstructionSnake
+	mInstructions
+	mStore
+	mCacheKey
+	mMetadata
+	mClientMetadata
+	mSessionID
+	mConversationID
+	mThreadID
+	mContainer
+	mCachedContent
+	mCachedContentSnake
 )
 
 var known = map[string]int{
@@ -34,13 +51,16 @@ var known = map[string]int{
 	"temperature": mTemperature, "tools": mTools, "response_format": mResponseFormat,
 	"reasoning_effort": mReasoningEffort, "reasoning": mReasoning, "thinking": mThinking,
 	"generationConfig": mGenerationConfig, "previous_response_id": mPreviousResponse, "conversation": mConversation,
-	"text": mText,
+	"text": mText, "messages": mMessages, "input": mInput, "contents": mContents, "system": mSystem,
+	"systemInstruction": mSystemInstruction, "system_instruction": mSystemInstructionSnake, "instructions": mInstructions,
+	"store": mStore, "prompt_cache_key": mCacheKey, "metadata": mMetadata, "client_metadata": mClientMetadata,
+	"session_id": mSessionID, "conversation_id": mConversationID, "thread_id": mThreadID, "container": mContainer,
+	"cachedContent": mCachedContent, "cached_content": mCachedContentSnake,
 }
 
 // member notes one top-level member: span covers name and value, the value begins at v.
-func (d *decoder) member(name []byte, span gateway.Span, v int) *gateway.Error {
-	which, ok := known[string(name)]
-	if !ok {
+func (d *decoder) member(name []byte, which int, isKnown bool, span gateway.Span, v int) *gateway.Error {
+	if !isKnown {
 		for _, other := range d.others {
 			if bytes.Equal(other, name) {
 				return d.twice(string(name), span.Start)
@@ -125,13 +145,38 @@ func (d *decoder) note(which int, value []byte, span gateway.Span) *gateway.Erro
 		if bytes.Contains(value, []byte(`"json_schema"`)) {
 			e.Needs |= gateway.NeedSchema
 		}
-	case mPreviousResponse, mConversation:
-		e.Needs |= gateway.NeedStateful
+	case mPreviousResponse, mConversation, mContainer, mCachedContent, mCachedContentSnake:
+		d.stateful(which, value)
+	case mStore:
+		e.Unstored = string(value) == "false"
+	case mCacheKey, mSessionID, mConversationID, mThreadID:
+		id, _ := text(value)
+		d.field(fieldRanks[which], id)
+	case mMetadata, mClientMetadata:
+		d.metadata(value)
 	case mReasoningEffort, mReasoning, mThinking, mGenerationConfig, mText:
 		d.reasoning(which, value)
 	}
 	return nil
 }
+
+// fieldRanks are how clearly the members name a session.
+var fieldRanks = map[int]int{mCacheKey: byCacheKey, mConversationID: byConversation, mThreadID: byConversation, mSessionID: bySessionID}
+
+// stateful notes a member that refers to an object stored at one account. A conversation is a session, too.
+func (d *decoder) stateful(which int, value []byte) {
+	n := len(d.env.Refs)
+	d.refer(statefulNames[which], value)
+	if which == mPreviousResponse || which == mConversation {
+		d.env.Needs |= gateway.NeedStateful // also where the id cannot be read
+	}
+	if which == mConversation && len(d.env.Refs) > n {
+		d.field(byConversation, d.env.Refs[n].ID)
+	}
+}
+
+var statefulNames = map[int]string{mPreviousResponse: "previous_response_id", mConversation: "conversation",
+	mContainer: "container", mCachedContent: "cachedContent", mCachedContentSnake: "cachedContent"}
 
 // reasoning notes whether the request asks the model to think before it answers: such a model is silent for long.
 func (d *decoder) reasoning(which int, value []byte) {

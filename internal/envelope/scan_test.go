@@ -16,7 +16,9 @@ import (
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"model":"m"}`, `{"model":"m","a":[1,2.5e-3,true,null,"\u00e9\n"]}`, `{"a":{"b":[{}]},"model":"x"}`,
 		`{"model":"m","x":"` + strings.Repeat("long text ", 40) + `"}`, "{\"model\":\"m\",\"x\":\"\x01\"}", `{"model":"m"`, `{"model":01}`,
-		`{"model":"m","x":"` + strings.Repeat(`\"`, 60) + `"}`, "{\"model\":\"\xff\"}", `{"model":"m","model":"n"}`, `{"mod\u0065l":"n"}`} {
+		`{"model":"m","x":"` + strings.Repeat(`\"`, 60) + `"}`, "{\"model\":\"\xff\"}", `{"model":"m","model":"n"}`, `{"mod\u0065l":"n"}`,
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"x"},"y",{"file":{"file_id":"f"}}]},{}],"tools":[{"container":{}}],"system":[]}`,
+		`{"messages":[{"role":}],"input":[[]],"contents":{"a":[}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -44,6 +44,10 @@ type Envelope struct {
 	MaxTokens     int // output tokens asked for; 0 = not given
 	Deterministic bool
 	Tokens        int // estimated prompt tokens
+
+	Session  Session
+	Refs     []Ref // objects stored at one account
+	Unstored bool  // the answer is not to be stored (store: false)
 }
 
 // Principal is who asks.

@@ -1,0 +1,220 @@
+package envelope
+
+import (
+	"spillway/internal/gateway"
+)
+
+// maxPrefix bounds how many texts a fingerprint looks at; more say nothing that these do not.
+const maxPrefix = 256
+
+// top reads the value of a top-level member. The conversation is walked item by item, with the scanner's own rules:
+// where its turns begin, who speaks, and which stored objects they refer to is found out while the bytes are checked
+// anyway.
+func (d *decoder) top(which int, isKnown bool, v int) (int, error) {
+	if !isKnown || v >= len(d.b) || !d.env.Operation.Completes() {
+		return d.value(v, 1)
+	}
+	switch which {
+	case mMessages, mInput, mContents:
+		d.env.Session.Begins = true
+		switch d.b[v] {
+		case '[':
+			end, err := d.list(v, 1, d.turn)
+			d.begun = false // system and tools may come behind the conversation
+			return end, err
+		case '"': // Responses: the text alone
+			end, err := d.value(v, 1)
+			if err == nil && end > v+2 {
+				d.speaks(v, end)
+				d.env.Session.User = true
+			}
+			return end, err
+		}
+	case mSystem, mSystemInstruction, mSystemInstructionSnake, mInstructions:
+		return d.content(v, 1)
+	case mTools:
+		end, err := d.list(v, 1, d.tool)
+		if err == nil {
+			d.speaks(v, end)
+		}
+		return end, err
+	}
+	return d.value(v, 1)
+}
+
+// list walks an array whose bracket is at i; what is none is read as any value.
+func (d *decoder) list(i, depth int, item func(i, depth int) (int, error)) (int, error) {
+	if i >= len(d.b) || d.b[i] != '[' || depth > maxDepth {
+		return d.value(i, depth)
+	}
+	i = d.space(i + 1)
+	if i < len(d.b) && d.b[i] == ']' {
+		return i + 1, nil
+	}
+	for {
+		end, err := item(i, depth+1)
+		if err != nil {
+			return end, err
+		}
+		var more bool
+		if i, more, err = d.separator(end, ']'); err != nil || !more {
+			return i, err
+		}
+	}
+}
+
+// each walks an object whose brace is at i; value reads the value of one member. What is no object is read as any value.
+func (d *decoder) each(i, depth int, value func(name []byte, i, depth int) (int, error)) (int, error) {
+	if i >= len(d.b) || d.b[i] != '{' || depth > maxDepth {
+		return d.value(i, depth)
+	}
+	i = d.space(i + 1)
+	if i < len(d.b) && d.b[i] == '}' {
+		return i + 1, nil
+	}
+	for {
+		if i >= len(d.b) || d.b[i] != '"' {
+			return i, d.fail(i, "expected a member name in double quotes")
+		}
+		end, err := d.str(i)
+		if err != nil {
+			return end, err
+		}
+		name := d.b[i+1 : end-1]
+		if i = d.space(end); i >= len(d.b) || d.b[i] != ':' {
+			return i, d.fail(i, "expected ':' after a member name")
+		}
+		if i, err = value(name, d.space(i+1), depth+1); err != nil {
+			return i, err
+		}
+		var more bool
+		if i, more, err = d.separator(i, '}'); err != nil || !more {
+			return i, err
+		}
+	}
+}
+
+// turn reads one turn of a conversation: a message, or an item of another kind. The prefix of the conversation ends with
+// the first turn of a user.
+func (d *decoder) turn(i, depth int) (int, error) {
+	var role, kind []byte
+	end, err := d.each(i, depth, func(name []byte, v, depth int) (int, error) {
+		switch string(name) {
+		case "role", "type":
+			end, err := d.value(v, depth)
+			if word := d.word(v, end); err == nil && string(name) == "role" {
+				role = word
+			} else if err == nil {
+				kind = word
+			}
+			return end, err
+		case "content", "parts":
+			return d.content(v, depth)
+		}
+		return d.value(v, depth)
+	})
+	if err != nil {
+		return end, err
+	}
+	switch string(role) {
+	case "user":
+		d.env.Session.User, d.begun = true, true
+	case "system", "developer":
+	case "":
+		if len(kind) > 0 && string(kind) != "message" { // a tool's call or result, reasoning, a reference
+			d.env.Session.Begins = false
+		} else {
+			d.env.Session.User, d.begun = true, true
+		}
+	default:
+		d.env.Session.Begins = false
+	}
+	return end, nil
+}
+
+// content reads what a turn says: a text, or a list of parts.
+func (d *decoder) content(i, depth int) (int, error) {
+	if i < len(d.b) && d.b[i] == '[' {
+		return d.list(i, depth, d.part)
+	}
+	end, err := d.value(i, depth)
+	if err == nil {
+		d.speaks(i, end)
+	}
+	return end, err
+}
+
+// part reads one part of a turn. Marks for prompt caches move from turn to turn, so only what is said counts.
+func (d *decoder) part(i, depth int) (int, error) {
+	if i < len(d.b) && d.b[i] == '"' {
+		return d.content(i, depth)
+	}
+	return d.each(i, depth, func(name []byte, v, depth int) (int, error) {
+		switch string(name) {
+		case "text", "image_url", "input_audio", "inlineData", "inline_data":
+			return d.content(v, depth)
+		case "file_id":
+			return d.ref("file_id", v, depth)
+		case "file", "source", "fileData", "file_data":
+			return d.each(v, depth, d.file)
+		}
+		return d.value(v, depth)
+	})
+}
+
+// file reads where a file of a part is.
+func (d *decoder) file(name []byte, v, depth int) (int, error) {
+	switch string(name) {
+	case "file_id":
+		return d.ref("file_id", v, depth)
+	case "fileUri", "file_uri":
+		end, err := d.value(v, depth)
+		if err == nil && isStoredFile(d.word(v, end)) {
+			d.refer("file_uri", d.b[v:end])
+		}
+		return end, err
+	}
+	return d.value(v, depth)
+}
+
+// tool reads one tool, which may work on stored objects.
+func (d *decoder) tool(i, depth int) (int, error) {
+	return d.each(i, depth, func(name []byte, v, depth int) (int, error) {
+		switch string(name) {
+		case "container":
+			return d.ref("container", v, depth)
+		case "vector_store_ids":
+			return d.list(v, depth, func(i, depth int) (int, error) { return d.ref("vector_store_ids", i, depth) })
+		}
+		return d.value(v, depth)
+	})
+}
+
+// ref reads the id of a stored object; what is no string is none.
+func (d *decoder) ref(param string, v, depth int) (int, error) {
+	end, err := d.value(v, depth)
+	if err == nil {
+		d.refer(param, d.b[v:end])
+	}
+	return end, err
+}
+
+// speaks notes a text of the prefix, until the first turn of a user is over.
+func (d *decoder) speaks(from, to int) {
+	s := &d.env.Session
+	if d.begun || len(s.Prefix) >= maxPrefix {
+		return
+	}
+	if s.Prefix == nil {
+		s.Prefix = make([]gateway.Span, 0, 16)
+	}
+	s.Prefix = append(s.Prefix, gateway.Span{Start: from, End: to})
+}
+
+// word is a string value without its quotes, escapes as they are written; nil for another value.
+func (d *decoder) word(from, to int) []byte {
+	if to-from < 2 || d.b[from] != '"' {
+		return nil
+	}
+	return d.b[from+1 : to-1]
+}
