@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,9 +69,7 @@ func (c Code) Status() int {
 // Codes returns the table code -> status, for documentation and tests.
 func Codes() map[Code]int {
 	out := make(map[Code]int, len(codeStatus))
-	for c, s := range codeStatus {
-		out[c] = s
-	}
+	maps.Copy(out, codeStatus)
 	return out
 }
 

@@ -1,5 +1,7 @@
 package gateway
 
+import "slices"
+
 import "time"
 
 // Provider is an upstream service: where it is, what it speaks, how its faults are read.
@@ -19,12 +21,7 @@ type Provider struct {
 
 // Speaks reports whether the provider offers protocol p.
 func (p *Provider) Speaks(want Protocol) bool {
-	for _, have := range p.Protocols {
-		if have == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.Protocols, want)
 }
 
 // Quirks are deviations of a provider from its protocol, as data.

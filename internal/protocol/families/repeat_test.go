@@ -51,8 +51,8 @@ func TestRepeatRecognisesPlainDeltas(t *testing.T) {
 // FuzzRepeat: what matches is read by the family as nothing but one more piece of text, whatever the bytes are.
 func FuzzRepeat(f *testing.F) {
 	for i, c := range plain {
-		f.Add(i, []byte(fmt.Sprintf(c.data, "a")), []byte(fmt.Sprintf(c.data, "b")))
-		f.Add(i, []byte(fmt.Sprintf(c.data, "a")), []byte(strings.Replace(fmt.Sprintf(c.data, "b"), "null", `"stop"`, 1)))
+		f.Add(i, fmt.Appendf(nil, c.data, "a"), fmt.Appendf(nil, c.data, "b"))
+		f.Add(i, fmt.Appendf(nil, c.data, "a"), []byte(strings.Replace(fmt.Sprintf(c.data, "b"), "null", `"stop"`, 1)))
 	}
 	f.Fuzz(func(t *testing.T, which int, first, second []byte) {
 		c := plain[uint(which)%uint(len(plain))]
