@@ -518,11 +518,9 @@ func TestQueueAtACap(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		s := b.Source("a")
 		b.Open("providers:\n" + provider("a") + "connections:\n  - {id: a, provider: a, key: k, max_concurrent: 4}\n" + combo("a"))
-		var prompts []string
 		for i := range 200 {
 			q := chat(i%2 == 0)
 			q.Prompt = fmt.Sprintf("question %d", i)
-			prompts = append(prompts, q.Prompt)
 			b.running.Go(func() { b.Right(b.Ask(q), q.Prompt) })
 			time.Sleep(time.Millisecond)
 		}

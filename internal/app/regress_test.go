@@ -105,7 +105,7 @@ func TestP33CallersFaultsHurtNoKey(t *testing.T) {
 		"422 with no words":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422) },
 		"unlisted 4xx: 418":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) },
 		"499 of an nginx":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) },
-		"451 with html words": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no</html>", 451) },
+		"451 with html words": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no</html>", http.StatusUnavailableForLegalReasons) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bubble) {

@@ -233,7 +233,8 @@ func TestProtocolMismatch(t *testing.T) {
 
 func TestPoolIsCompiledOnce(t *testing.T) {
 	h := twoTargets(t)
-	if h.pool(t, "smart") != h.pool(t, "smart") {
+	first, second := h.pool(t, "smart"), h.pool(t, "smart")
+	if first != second {
 		t.Error("compiled twice")
 	}
 }

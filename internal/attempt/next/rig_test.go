@@ -94,12 +94,10 @@ var (
 	left      = end{kind: gateway.Canceled, reason: gateway.ClientGone}
 )
 
-func (e end) within(d time.Duration) end        { e.took = d; return e }
-func (e end) backIn(d time.Duration) end        { e.back = d; return e }
-func (e end) scoped(scope gateway.Scope) end    { e.scope = scope; return e }
-func (e end) withStatus(status int) end         { e.status = status; return e }
-func (e end) named(quirk string) end            { e.quirk = quirk; return e }
-func (e end) because(reason gateway.Reason) end { e.reason = reason; return e }
+func (e end) within(d time.Duration) end     { e.took = d; return e }
+func (e end) backIn(d time.Duration) end     { e.back = d; return e }
+func (e end) scoped(scope gateway.Scope) end { e.scope = scope; return e }
+func (e end) named(quirk string) end         { e.quirk = quirk; return e }
 
 // begin dispatches an attempt now.
 func (g *game) begin(id int) *Try {
