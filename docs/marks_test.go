@@ -20,7 +20,6 @@ var later = map[string]string{
 	"combos[].options.stream_guarantee":     "",
 	"combos[].options.sticky_limit":         "",
 	"keys[].rpm":                            "",
-	"resilience.affinity.*":                 "",
 	"resilience.streams.continuation":       "",
 	"resilience.streams.early_commit":       "the combo's own `early_commit` works",
 	"resilience.streams.early_commit_after": "always 45s",
@@ -33,7 +32,7 @@ var later = map[string]string{
 }
 
 // tells are selectors that appear in the code as soon as somebody uses a setting of later.
-var tells = []string{".Affinity.", ".EmergencyFallback", "Config().Cache", "cfg.Cache", "Responses.Store", ".RateLimits.RPM", ".StreamGuarantee",
+var tells = []string{".EmergencyFallback", "Config().Cache", "cfg.Cache", "Responses.Store", ".RateLimits.RPM", ".StreamGuarantee",
 	".Options.StickyLimit", ".Options.Continuation", "Streams.HoldBytes", "Streams.Heartbeat", "Streams.EndGrace", "Streams.RefuseEmpty",
 	"Streams.EarlyCommit", "Log.Level"}
 
@@ -43,7 +42,7 @@ var atStart = []string{"listen", "data", "database", "state", "limits.buffered_b
 
 // globalOnly are settings whose value under a provider or connection is not looked at.
 var globalOnly = []string{"timeouts.request", "resilience.pacing.queue.*", "resilience.streams.watchdog.*", "resilience.health.*",
-	"resilience.outage.*"}
+	"resilience.outage.*", "resilience.affinity.*"}
 
 // notes say of a field what its comment in the code cannot know.
 var notes = map[string]string{

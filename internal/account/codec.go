@@ -24,7 +24,10 @@ const (
 // are nanoseconds after the journey's At, names that are enumerations are their numbers; a test pins those numbers, so
 // enumerations may grow at their end only. The head is what the store has columns for, so the mover reads no further.
 // Fields are only ever added at the end of head, attempt or tail, under a new version.
-const codecVersion = 1
+const codecVersion = 2
+
+// The fields that a version added: 2 has the journey's session.
+const withSession = 2
 
 // Texts in the log are cut to these lengths, in bytes.
 const (
@@ -172,6 +175,9 @@ func (e *encoder) tail(j *gateway.Journey, slim bool) {
 	e.time(j.Committed)
 	e.str(j.Error, maxError)
 	e.int(j.Overhead)
+	e.str(j.Session, maxName)
+	e.str(string(j.Bound), maxName)
+	e.b = append(e.b, byte(j.Moved))
 	if slim {
 		return
 	}

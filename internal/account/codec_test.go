@@ -57,7 +57,8 @@ func drawJourney(t *rapid.T) *gateway.Journey {
 		Reasons: rapid.MapOfN(name, count, 0, 4).Draw(t, "reasons"), Waits: rapid.SliceOfN(wait, 0, 3).Draw(t, "waits"),
 		Attempts: rapid.SliceOfN(attempt, 0, 4).Draw(t, "attempts"), Committed: at.Draw(t, "committed"), EndedAt: at.Draw(t, "end"),
 		Status: count.Draw(t, "status"), Code: name.Draw(t, "code"), Error: name.Draw(t, "error"), Usage: usage.Draw(t, "usage"),
-		Overhead: int64(count.Draw(t, "overhead"))}
+		Overhead: int64(count.Draw(t, "overhead")), Session: name.Draw(t, "session"), Bound: gateway.ConnectionID(name.Draw(t, "bound")),
+		Moved: reason.Draw(t, "moved")}
 	if rapid.Bool().Draw(t, "served") {
 		j.Served, j.Connection = target.Draw(t, "served"), gateway.ConnectionID(name.Draw(t, "by"))
 		j.Served.Provider += "p"
@@ -120,6 +121,20 @@ func TestStoredEnumerationsOnlyGrow(t *testing.T) {
 		"reason first_choice": 52, "reason stop_here": 66}
 	if d := cmp.Diff(want, pins); d != "" {
 		t.Errorf("numbers moved (-stored +code):\n%s", d)
+	}
+}
+
+// A row of the version before is read as it was written: the journey below, without a session.
+func TestRowsOfTheVersionBefore(t *testing.T) {
+	j := benchJourney(t0)
+	now := appendJourney(nil, j, true)
+	before := append([]byte{1}, now[1:len(now)-3]...) // two empty texts and a reason are at the end
+	got, err := decodeJourney(before)
+	if err != nil || got.ID != j.ID || got.Overhead != j.Overhead || got.Session != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := decodeJourney(append([]byte{codecVersion + 1}, now[1:]...)); err == nil {
+		t.Error("a row of a later version was read")
 	}
 }
 

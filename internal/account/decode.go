@@ -14,6 +14,8 @@ type decoder struct {
 	at    time.Time
 	names names
 	err   error
+
+	version byte
 }
 
 // names keeps one copy of texts that come again and again: keys, models, connections.
@@ -139,7 +141,7 @@ type head struct {
 }
 
 func (d *decoder) head() (h head) {
-	if v := d.byte(); v != codecVersion {
+	if d.version = d.byte(); d.version < 1 || d.version > codecVersion {
 		d.fail()
 		return h
 	}
@@ -236,6 +238,9 @@ func (d *decoder) tail(j *gateway.Journey) {
 	j.Committed = d.time()
 	j.Error = d.str()
 	j.Overhead = d.int()
+	if d.version >= withSession {
+		j.Session, j.Bound, j.Moved = d.str(), gateway.ConnectionID(d.str()), gateway.Reason(d.byte())
+	}
 }
 
 func (d *decoder) attempt(j *gateway.Journey) (a gateway.Attempt) {

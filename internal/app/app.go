@@ -120,7 +120,7 @@ func (a *App) setup(ctx context.Context) error {
 	a.buffers = attempt.NewBuffers(int64(cfg.Limits.BufferedBytes))
 	a.engine = attempt.New(attempt.Options{
 		Sender: a.sender, Outages: a.rooms.outage, Queues: a.rooms.queues, Log: a.log, Agent: "spillway/" + Version,
-		Buffers: a.buffers, Events: a.metrics.events(),
+		Buffers: a.buffers, Events: a.metrics.events(), Affinity: a.rooms.affinity,
 	})
 	snap, err := a.compile(cfg)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"spillway/internal/plan"
 	"spillway/internal/protocol/families"
 	"spillway/internal/resilience"
+	"spillway/internal/resilience/affinity"
 	"spillway/internal/resilience/breaker"
 	"spillway/internal/resilience/cooldown"
 	"spillway/internal/resilience/gate"
@@ -31,6 +32,7 @@ type rooms struct {
 	health   *health.Room
 	outage   *outage.Room
 	queues   *queue.Room
+	affinity *affinity.Room
 	changes  resilience.Changes // of breaker, cooldown and lockout, for planning
 
 	mu         sync.Mutex
@@ -63,6 +65,8 @@ func newRooms(set *config.Settings, e events) *rooms {
 	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
 	r.lockout = lockout.New(lockout.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
 	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
+	r.affinity = affinity.New(affinity.Options{Keep: e.keep})
+	r.affinity.Configure(affinity.Config(set.Affinity))
 	return r
 }
 
@@ -85,10 +89,12 @@ func (r *rooms) restore(records []resilience.Record, now time.Time) {
 	r.breaker.Restore(records, now)
 	r.cooldown.Restore(records, now)
 	r.lockout.Restore(records, now)
+	r.affinity.Restore(records, now)
 }
 
 // retain names what is configured now.
 func (r *rooms) retain(s *catalog.Snapshot) {
+	r.affinity.Configure(affinity.Config(s.Config().Global().Affinity))
 	conns := s.AllConnections()
 	live := make(map[string]bool, len(conns))
 	for _, c := range conns {

@@ -3,6 +3,7 @@ package attempt
 import (
 	"time"
 
+	"spillway/internal/gateway"
 	"spillway/internal/protocol"
 	"spillway/internal/resilience/verdict"
 )
@@ -81,6 +82,9 @@ func (f *flight) note(s *protocol.Signal) {
 	if s.Flags.Has(protocol.Content) {
 		x.content = true
 		x.events++
+	}
+	if x.id == "" && len(s.ID) > 0 && f.run.job.Envelope.Protocol == gateway.Responses {
+		x.id = string(s.ID)
 	}
 	x.terminal = x.terminal || s.Flags.Has(protocol.Terminal)
 	x.last = x.last || s.Flags.Has(protocol.Last)

@@ -24,6 +24,8 @@ func (r *run) deliver(f *flight) *gateway.Error {
 	}
 	j.Committed = time.Now()
 	j.Served, j.Connection = f.candidate.Candidate.Target(), f.candidate.Candidate.Connection.ID
+	r.moved(f.candidate.ID)
+	r.remember(f)
 	j.Status = answer.Status
 	j.Overhead = answer.Overhead.Microseconds()
 	if answer.Stream { // a slow client blocks here; that is no silence of the upstream

@@ -20,6 +20,7 @@ import (
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 	"spillway/internal/protocol"
+	"spillway/internal/resilience/affinity"
 	"spillway/internal/resilience/queue"
 	"spillway/internal/resilience/verdict"
 	"spillway/internal/resilience/watchdog"
@@ -52,7 +53,7 @@ type Events struct {
 	Waiting func(delta int)
 }
 
-// Options are what an engine is made of. All fields but Log and Events are required.
+// Options are what an engine is made of. All fields but Log, Events and Affinity are required.
 type Options struct {
 	Sender  Sender
 	Outages Outages
@@ -61,6 +62,8 @@ type Options struct {
 	Events  Events
 	Agent   string // User-Agent sent upstream
 	Buffers *Buffers
+
+	Affinity *affinity.Room // nil = sessions are not bound, and nothing is known about stored objects
 }
 
 // Engine runs requests. It is safe for concurrent use.

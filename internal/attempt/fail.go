@@ -240,7 +240,7 @@ type layerCount struct{ all, breaker, refused, transient int }
 func layers(candidates []next.Candidate) (n layerCount) {
 	for i := range candidates {
 		c := &candidates[i]
-		if c.Ruling.OK() {
+		if c.Ruling.OK() || c.Ruling.Reason == gateway.ObjectElsewhere {
 			continue
 		}
 		n.all++

@@ -59,6 +59,7 @@ type facts struct {
 	events    int // content events: the estimate of output tokens when the upstream is silent about usage
 	usage     gateway.Usage
 	malformed int
+	id        string // of the answer, where others may refer to it later
 }
 
 // Causes with which a flight is cancelled.
@@ -231,6 +232,7 @@ func (f *flight) judge(e verdict.Evidence) {
 		f.health.End(o, now)
 	}
 	f.permits.record(o, now)
+	r.learn(f, o)
 	if o.Kind == gateway.Success {
 		r.budget.succeeded(now)
 	}

@@ -22,6 +22,7 @@ type run struct {
 	jitter func() float64
 
 	plan      *plan.Plan
+	session   session
 	ask       resilience.Ask
 	history   []next.Try
 	flights   sync.WaitGroup // raced ones
@@ -55,6 +56,9 @@ func (r *run) loop() *gateway.Error {
 		r.ask.Deadline = r.deadline
 	}
 	j.PoolSize = len(r.job.Pool.Candidates)
+	if gerr := r.recognize(r.began); gerr != nil {
+		return gerr
+	}
 	for range maxSteps {
 		if r.parent.Err() != nil {
 			return r.clientGone()
@@ -84,6 +88,7 @@ const maxSteps = 2000
 func (r *run) decide(racing bool) next.Step {
 	now := time.Now()
 	walk := r.job.Walk
+	r.patient(&walk)
 	r.ask.Waited = r.queued
 	r.ask.AttemptsLeft = next.Left(&walk, r.history)
 	r.plan.Make(&r.ask, r.job.Allowed, now)
@@ -154,7 +159,7 @@ func (r *run) launched(f *flight, step next.Step) {
 	c := f.candidate
 	f.slot = len(r.history)
 	f.attempt.N = f.slot + 1
-	f.attempt.Why = step.Why
+	f.attempt.Why = r.reason(c.ID, step.Why)
 	r.history = append(r.history, next.Try{ID: c.ID, Target: c.Target, Provider: c.Provider, Connection: c.Connection,
 		Account: c.Account, Model: c.Model, Live: true, Probe: f.probe})
 	r.plan.Used(c.ID)

@@ -16,6 +16,10 @@ type Journey struct {
 	Stream    bool        `json:"stream,omitzero"`
 	Tokens    int         `json:"prompt_tokens_estimated,omitzero"`
 
+	Session string       `json:"session,omitzero"` // a short hash; "" = the request names none
+	Bound   ConnectionID `json:"bound,omitzero"`   // the connection that the session was bound to when it came
+	Moved   Reason       `json:"moved,omitzero"`   // why another one answered; 0 = it did not
+
 	PoolSize  int            `json:"pool_size"`
 	Excluded  []Exclusion    `json:"excluded,omitempty"` // the first 16
 	Reasons   map[string]int `json:"excluded_by_reason,omitempty"`

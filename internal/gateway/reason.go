@@ -79,6 +79,12 @@ const (
 	WaitForReturn
 	StatusExcluded
 	StopHere
+
+	// Sessions and stored objects.
+	SessionBound    // the session's own connection
+	SessionReturned // the session went back to a higher target
+	ObjectPinned    // what the request refers to is stored there
+	ObjectElsewhere // what the request refers to is stored at another connection
 	numReasons
 )
 
@@ -96,6 +102,7 @@ var reasonNames = [numReasons]string{
 	"first_choice", "next_candidate", "same_again", "preferred_back", "probe_race", "attempts_spent",
 	"deadline_passed", "stall_window", "retry_budget", "nothing_runnable", "wait_for_slot", "wait_for_probe",
 	"wait_for_return", "status_excluded", "stop_here",
+	"session_bound", "session_returned", "object_pinned", "object_elsewhere",
 }
 
 func (r Reason) String() string { return enumName(reasonNames[:], uint8(r), "reason") }

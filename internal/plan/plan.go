@@ -18,6 +18,13 @@ type Plan struct {
 	Proven bool             // some candidate has given first content lately
 	Open   int              // candidates that are runnable without being on trial
 
+	// Returns tells that the session could have stayed, but went back to a higher target.
+	Returns bool
+
+	home      int  // candidate that the session is bound to, -1 = none
+	mayReturn bool // the session may go back to a higher target
+	pin       int  // the only connection that will do, -1 = any
+
 	rulings []resilience.Ruling
 	seen    uint64          // changes of the rooms when plain was filled, plus one
 	plain   []bool          // per candidate: breaker, cooldown and lockout allow everybody until the next change
@@ -34,7 +41,7 @@ func newPlan(p *Pool) *Plan {
 		Pool: p, Ranked: make([]next.Candidate, 0, n), rulings: make([]resilience.Ruling, n), plain: make([]bool, n),
 		items: make([]strategy.Item, n), inner: make([]strategy.Item, len(p.targets)),
 		order: make([]int, 0, len(p.targets)), within: make([]int, 0, n),
-		rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), home: -1, pin: -1,
 	}
 	for i, c := range p.Candidates {
 		pl.items[i].Weight, pl.items[i].Priority = c.weight, c.priority
@@ -46,7 +53,10 @@ func newPlan(p *Pool) *Plan {
 func (p *Pool) Open() *Plan { return p.reuse.Get().(*Plan) }
 
 // Close gives the plan back.
-func (pl *Plan) Close() { pl.Pool.reuse.Put(pl) }
+func (pl *Plan) Close() {
+	pl.home, pl.pin, pl.Returns = -1, -1, false
+	pl.Pool.reuse.Put(pl)
+}
 
 // Make peeks at every candidate and ranks them. allowed limits the connections (nil = all). Of ask it fills in what
 // depends on the pool: PoolSize, PoolProven and, candidate by candidate, Fallbacks.
@@ -74,6 +84,10 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 		r := &pl.rulings[i]
 		if allowed != nil && !allowed(c.Candidate.Connection) {
 			*r = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.Unavailable}
+			continue
+		}
+		if pl.pin >= 0 && c.Connection != pl.pin {
+			*r = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.ObjectElsewhere}
 			continue
 		}
 		if pl.plain[i] {
@@ -183,9 +197,16 @@ func (pl *Plan) rank(now time.Time) {
 		pl.summary(&pl.inner[t], &pool.targets[t])
 	}
 	pl.order = pool.strategy.Rank(pl.order, pl.inner, pool.state, pl.rng)
+	own := -1 // the target in which the session's own connection comes first
+	if pl.home >= 0 {
+		own = pl.stay()
+	}
 	for _, t := range pl.order {
 		run := &pool.targets[t]
 		pl.within = run.strategy.Rank(pl.within, pl.items[run.from:run.to], run.state, pl.rng)
+		if t == own {
+			toFront(pl.within, pl.home-run.from)
+		}
 		for _, w := range pl.within {
 			pl.append(run.from+w, now)
 		}

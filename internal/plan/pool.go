@@ -49,6 +49,8 @@ type Pool struct {
 	Candidates  []*Candidate
 	Excluded    []gateway.Exclusion // can never serve this protocol, with the reason
 
+	home     map[place]int  // candidates by what a session is bound to
+	conns    map[string]int // Candidate.Connection by identity
 	targets  []target
 	walkers  []next.Candidate // the candidates as the walk knows them, without what changes
 	strategy strategy.Kind
@@ -63,6 +65,12 @@ type target struct {
 	weight   int
 	strategy strategy.Kind
 	state    *strategy.State
+}
+
+// place is what a session is bound to.
+type place struct {
+	connection string // identity
+	model      gateway.ModelID
 }
 
 // Binder binds a candidate to its rooms. It is implemented where the rooms are put together.
@@ -127,7 +135,8 @@ func (b *Board) compile(combo *gateway.Combo, key poolKey) *Pool {
 		kind = strategy.Priority // configuration has refused unknown names; a stored combo of a newer version may not be
 	}
 	pool := &Pool{Name: combo.Name, Combo: combo, Ordered: kind.Ordered(), strategy: kind,
-		state: b.binder.Strategy("combo/" + combo.Name), changes: b.binder.Changes()}
+		state: b.binder.Strategy("combo/" + combo.Name), changes: b.binder.Changes(),
+		home: map[place]int{}, conns: map[string]int{}}
 	ids := interner{}
 	for ti, t := range combo.Targets {
 		run := target{from: len(pool.Candidates), weight: t.Weight, strategy: strategy.HealthAware,
@@ -174,6 +183,10 @@ func (p *Pool) add(b *Board, ti int, c gateway.Candidate, key poolKey, ids inter
 	bound.Model = ids.id("m/" + string(c.Model))
 	bound.URL, bound.StreamURL = plain, stream
 	bound.weight, bound.priority = conn.Weight, conn.Priority
+	p.conns[conn.Identity] = bound.Connection
+	if at := (place{conn.Identity, c.Model}); p.home[at] == 0 { // the first of equal ones; 0 is none
+		p.home[at] = len(p.Candidates) + 1
+	}
 	p.Candidates = append(p.Candidates, &bound)
 }
 

@@ -51,6 +51,10 @@ type Request struct {
 	Stream     bool                `json:"stream"`
 	Estimated  int                 `json:"prompt_tokens_estimated,omitzero"`
 
+	Session string               `json:"session,omitzero"` // a short hash
+	Bound   gateway.ConnectionID `json:"bound,omitzero"`   // that the session was bound to when it came
+	Moved   gateway.Reason       `json:"moved,omitzero"`   // why another one answered
+
 	PoolSize    int            `json:"pool_size"`
 	Excluded    []Exclusion    `json:"excluded,omitempty"`
 	Reasons     map[string]int `json:"excluded_by_reason,omitempty"`
@@ -132,7 +136,8 @@ func JSON(j *gateway.Journey) Request {
 		OverheadUS: j.Overhead, ClientKey: j.ClientKey, Protocol: j.Protocol, Model: j.Model, Combo: j.Combo,
 		Strategy: j.Strategy, Path: append([]string(nil), j.Path...), Stream: j.Stream, Estimated: j.Tokens,
 		PoolSize: j.PoolSize, CommittedAt: j.Committed, Connection: j.Connection, Status: j.Status, Code: j.Code,
-		Error: j.Error, Usage: Usage(j.Usage), Next: next(j), Attempts: []Attempt{}}
+		Error: j.Error, Usage: Usage(j.Usage), Next: next(j), Attempts: []Attempt{},
+		Session: j.Session, Bound: j.Bound, Moved: j.Moved}
 	if j.Served.Provider != "" {
 		r.Served = j.Served.String()
 	}
@@ -176,7 +181,7 @@ func between(from, to time.Time) float64 {
 // no words of a provider about the account. Targets, outcomes and times stay.
 func Redact(j *gateway.Journey) *gateway.Journey {
 	c := *j
-	c.Connection, c.Served.Connection, c.Excluded = "", "", nil
+	c.Connection, c.Served.Connection, c.Bound, c.Excluded = "", "", "", nil
 	c.Attempts = append([]gateway.Attempt(nil), j.Attempts...)
 	for i := range c.Attempts {
 		a := &c.Attempts[i]
@@ -197,7 +202,7 @@ func Redact(j *gateway.Journey) *gateway.Journey {
 // mentions reports whether a text holds the name of a connection that the journey knows.
 func mentions(j *gateway.Journey, text string) bool {
 	has := func(c gateway.ConnectionID) bool { return c != "" && strings.Contains(text, string(c)) }
-	if has(j.Connection) || has(j.Served.Connection) {
+	if has(j.Connection) || has(j.Served.Connection) || has(j.Bound) {
 		return true
 	}
 	for _, x := range j.Excluded {

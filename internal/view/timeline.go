@@ -74,6 +74,7 @@ func summary(b *strings.Builder, j *gateway.Journey) {
 		}
 		row("Pool", pool)
 	}
+	row("Session", session(j))
 	row("Result", result(j))
 	if u := j.Usage; u != (gateway.Usage{}) {
 		text := fmt.Sprintf("%d in (%d cached), %d out (%d reasoning)", u.Input, u.CachedInput, u.Output, u.Reasoning)
@@ -82,6 +83,26 @@ func summary(b *strings.Builder, j *gateway.Journey) {
 		}
 		row("Tokens", text)
 	}
+}
+
+// session says to which connection the request's session was bound, and why it moved.
+func session(j *gateway.Journey) string {
+	if j.Session == "" {
+		return ""
+	}
+	text := j.Session
+	switch {
+	case j.Bound != "":
+		text += ", bound to " + string(j.Bound)
+	case j.Moved != 0:
+		text += ", was bound"
+	default:
+		text += ", not bound before"
+	}
+	if j.Moved != 0 {
+		text += "; moved: " + phrase(j.Moved)
+	}
+	return text
 }
 
 func result(j *gateway.Journey) string {

@@ -25,13 +25,14 @@ func journeys() map[string]*gateway.Journey {
 	gpt, glm := gateway.Target{Provider: "openai", Model: "gpt-5.1"}, gateway.Target{Provider: "glm", Model: "glm-5"}
 	plain := &gateway.Journey{ID: "req_plain", At: t0, Protocol: gateway.OpenAI, Model: "openai/gpt-5.1", PoolSize: 1,
 		Strategy: "priority", Served: gpt, Connection: "openai-1", Status: 200, Committed: ms(310), EndedAt: ms(1250), Overhead: 85,
-		Usage: gateway.Usage{Input: 1200, CachedInput: 1024, Output: 250},
-		Attempts: []gateway.Attempt{{N: 1, Target: gpt, Connection: "openai-1", Why: gateway.FirstChoice, BeganAt: t0.Add(90 * time.Microsecond),
+		Usage: gateway.Usage{Input: 1200, CachedInput: 1024, Output: 250}, Session: "3f2a9c01", Bound: "openai-1",
+		Attempts: []gateway.Attempt{{N: 1, Target: gpt, Connection: "openai-1", Why: gateway.SessionBound, BeganAt: t0.Add(90 * time.Microsecond),
 			HeadersAt: ms(300), ContentAt: ms(310), EndedAt: ms(1249), Bytes: 5300, Kind: gateway.Success, Reason: gateway.Answered,
 			Status: 200, Before: "closed", After: "closed"}}}
 	over := &gateway.Journey{ID: "req_failover", At: t0, ClientKey: "dev", Protocol: gateway.Anthropic, Model: "smart", Combo: "smart",
 		Strategy: "priority", Path: []string{"claude-*", "smart"}, Stream: true, Tokens: 20500, PoolSize: 22, Served: glm, Connection: "glm-2",
 		Status: 200, Committed: ms(4200), EndedAt: ms(64200), Overhead: 1500, Usage: gateway.Usage{Input: 20480, Output: 900, Reasoning: 100, Estimated: true},
+		Session: "77aa00ff", Bound: "openai-1", Moved: gateway.UpstreamStatus,
 		Excluded: []gateway.Exclusion{
 			{Target: gpt, Connection: "openai-3", Layer: gateway.LayerBreaker, Reason: gateway.CircuitOpen, Until: ms(45000)},
 			{Target: glm, Connection: "glm-1", Layer: gateway.LayerCooldown, Reason: gateway.Terminal}},
@@ -57,7 +58,7 @@ func journeys() map[string]*gateway.Journey {
 		Error: "Spillway stopped while this request was running.", PoolSize: 2, Tokens: 10,
 		Attempts: []gateway.Attempt{{N: 1, Target: gpt, Connection: "openai-1", Why: gateway.FirstChoice, BeganAt: ms(1)}}}
 	broke := &gateway.Journey{ID: "req_broke", At: t0, Protocol: gateway.OpenAI, Model: "smart", Stream: true, PoolSize: 1, Strategy: "priority",
-		Status: 200, Code: "upstream_stream_error", Error: "The upstream broke off.", Committed: ms(400), EndedAt: ms(900),
+		Session: "01020304", Status: 200, Code: "upstream_stream_error", Error: "The upstream broke off.", Committed: ms(400), EndedAt: ms(900),
 		Attempts: []gateway.Attempt{{N: 1, Target: gpt, Connection: "openai-1", Why: gateway.FirstChoice, BeganAt: ms(1), HeadersAt: ms(390),
 			ContentAt: ms(400), EndedAt: ms(900), Bytes: 900, Kind: gateway.ServiceError, Scope: gateway.ScopeProvider, Reason: gateway.Truncated, Status: 200}}}
 	running := &gateway.Journey{ID: "req_running", At: t0, Protocol: gateway.OpenAI, Model: "smart"}

@@ -48,6 +48,10 @@ var phrases = map[gateway.Reason]string{
 	gateway.NoContent:           "an answer without content",
 	gateway.Truncated:           "the answer broke off",
 	gateway.OwnNetwork:          "our own network was down",
+	gateway.SessionBound:        "the session's own connection",
+	gateway.SessionReturned:     "little is cached, so back to a higher target",
+	gateway.ObjectPinned:        "what the request refers to is stored there",
+	gateway.ObjectElsewhere:     "what the request refers to is stored elsewhere",
 }
 
 func phrase(r gateway.Reason) string {

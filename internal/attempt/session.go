@@ -1,0 +1,190 @@
+package attempt
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"spillway/internal/attempt/next"
+	"spillway/internal/envelope"
+	"spillway/internal/gateway"
+	"spillway/internal/resilience/affinity"
+	"spillway/internal/state"
+)
+
+// session is what a request belongs to. It is written before the first attempt and only read afterwards.
+type session struct {
+	on    bool // the request names a session, and sessions are bound
+	key   affinity.Key
+	first bool // by the beginning of its prompt, which other conversations may share
+	bound bool // it was bound when the request came
+	home  int  // candidate that it was bound to, -1 = not in this pool
+	bond  affinity.Bond
+}
+
+// recognize finds out where the request belongs: stored objects that it refers to leave one connection, its session
+// prefers one. The error is the caller's: what the request refers to is nowhere to be found.
+func (r *run) recognize(now time.Time) *gateway.Error {
+	r.session.home = -1
+	room := r.engine.Affinity
+	if room == nil {
+		return nil
+	}
+	if gerr := r.pin(room, now); gerr != nil {
+		return r.closeWith(gerr)
+	}
+	env := r.job.Envelope
+	if !env.Operation.Completes() || !room.On() {
+		return nil
+	}
+	name, by := envelope.SessionOf(env, r.job.Header)
+	if by == envelope.NoSession {
+		return nil
+	}
+	s, j := &r.session, r.job.Journey
+	// Prompt caches belong to a model, and a client uses several in one session.
+	s.on, s.first, s.key = true, by == envelope.FirstPrompt, affinity.KeyOf(string(j.ClientKey), r.job.Pool.Name, name)
+	j.Session = s.key.Short()
+	if s.first {
+		return nil // a conversation that begins has nothing cached anywhere
+	}
+	bond, mayReturn, ok := room.Peek(s.key, now)
+	if !ok {
+		return nil
+	}
+	s.bond, s.bound = bond, true
+	if s.home = r.plan.Prefer(bond.Connection, gateway.ModelID(bond.Model), mayReturn); s.home >= 0 {
+		j.Bound = r.job.Pool.Candidates[s.home].Candidate.Connection.ID
+	}
+	return nil
+}
+
+// learn tells the session's bond how an attempt ended. It may be called beside the run, for raced attempts.
+func (r *run) learn(f *flight, o gateway.Outcome) {
+	if !r.session.on {
+		return
+	}
+	c := f.candidate.Candidate
+	r.engine.Affinity.Record(r.session.key, affinity.Event{Connection: state.Identity(c.Connection), Model: string(c.Model),
+		Outcome: o, Tokens: r.job.Envelope.Tokens, First: r.session.first}, o.EndedAt)
+}
+
+// reason is why the first attempt goes where it goes; another attempt's reason is the walk's.
+func (r *run) reason(id int, walk gateway.Reason) gateway.Reason {
+	switch {
+	case walk != gateway.FirstChoice:
+	case r.plan.Pinned():
+		return gateway.ObjectPinned
+	case id == r.session.home:
+		return gateway.SessionBound
+	}
+	return walk
+}
+
+// moved notes why another connection than the session's own has answered.
+func (r *run) moved(served int) {
+	s := &r.session
+	if !s.bound || served == s.home {
+		return
+	}
+	j := r.job.Journey
+	if s.home < 0 {
+		j.Moved = gateway.Unavailable
+		return
+	}
+	for i := range r.history {
+		if t := &r.history[i]; t.ID == s.home && !t.Live {
+			j.Moved = t.Outcome.Reason
+			return
+		}
+	}
+	switch ruling := r.plan.Ruling(s.home); {
+	case r.plan.Returns:
+		j.Moved = gateway.SessionReturned
+	case !ruling.OK():
+		j.Moved = ruling.Reason
+	default:
+		j.Moved = gateway.ProbeBusy // on trial, which is nothing for a request that can go elsewhere
+	}
+}
+
+// patient lengthens the wait for the preferred target by what the session has cached there.
+func (r *run) patient(c *next.Config) {
+	if r.session.home >= 0 {
+		c.PreferWait = max(c.PreferWait, r.session.bond.Patience())
+	}
+}
+
+// object is the key of a stored object, which only the client key that made it knows.
+func (r *run) object(id string) affinity.Key {
+	return affinity.KeyOf(string(r.job.Journey.ClientKey), "object", id)
+}
+
+// pin leaves the one connection at which everything is stored that the request refers to.
+func (r *run) pin(room *affinity.Room, now time.Time) *gateway.Error {
+	var at string
+	var by, unknown gateway.Ref
+	for _, ref := range r.job.Envelope.Refs {
+		conn, ok := room.PeekPin(r.object(ref.ID), now)
+		switch {
+		case !ok:
+			unknown = ref
+		case at != "" && conn != at:
+			return &gateway.Error{Code: gateway.InvalidRequest, Param: ref.Param, Message: fmt.Sprintf(
+				"%s %s and %s %s are stored at two accounts; no request can use both", by.Param, gateway.Quote(by.ID), ref.Param, gateway.Quote(ref.ID)),
+				Next: "Send what they hold in the request itself."}
+		default:
+			at, by = conn, ref
+		}
+	}
+	switch {
+	case at != "":
+		if !r.plan.Pin(at) {
+			return &gateway.Error{Code: gateway.NotFound, Param: by.Param, Message: fmt.Sprintf(
+				"%s %s is stored at connection %s, which does not serve %s (any more)", by.Param, gateway.Quote(by.ID), r.name(at), gateway.Quote(r.job.Envelope.Model)),
+				Next: "Send the whole conversation, or ask for the model that made it."}
+		}
+	case unknown.ID != "" && !r.sole(unknown):
+		return &gateway.Error{Code: gateway.NotFound, Param: unknown.Param, Message: fmt.Sprintf(
+			"%s %s is not known: this client key has made nothing of that id here, and several accounts could hold it",
+			unknown.Param, gateway.Quote(unknown.ID)),
+			Next: "Send the whole conversation, or ask for a model that one account serves."}
+	}
+	return nil
+}
+
+// name is a connection's id, for callers that may see it.
+func (r *run) name(identity string) string {
+	if !r.job.Principal.Diagnostics {
+		return "(hidden)"
+	}
+	id, _, _ := strings.Cut(identity, "#")
+	return gateway.Quote(id)
+}
+
+// sole reports whether only one account could hold an object that was not made here. What can be made here, a response,
+// is not looked for on behalf of one client key among others: it may be another one's.
+func (r *run) sole(ref gateway.Ref) bool {
+	if ref.Param == "previous_response_id" && !r.job.Principal.Anonymous {
+		return false
+	}
+	account := -1
+	for _, c := range r.job.Pool.Candidates {
+		if r.job.Allowed != nil && !r.job.Allowed(c.Candidate.Connection) {
+			continue
+		}
+		if account >= 0 && c.Account != account {
+			return false
+		}
+		account = c.Account
+	}
+	return true
+}
+
+// remember pins what an answer has made to the connection that made it, before the client can refer to it.
+func (r *run) remember(f *flight) {
+	if f.facts.id == "" || r.engine.Affinity == nil || r.job.Envelope.Unstored {
+		return
+	}
+	r.engine.Affinity.RecordPin(r.object(f.facts.id), state.Identity(f.candidate.Candidate.Connection), time.Now())
+}
