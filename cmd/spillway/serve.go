@@ -16,10 +16,10 @@ import (
 type serveCmd struct {
 	Listen   string `help:"Address to listen on. Default 127.0.0.1:4000; only loopback while no client keys are configured." placeholder:"HOST:PORT"`
 	Data     string `help:"Directory of the database and the journal. Default ~/.local/share/spillway." placeholder:"DIR"`
-	Database string `help:"sqlite, or postgres://..." placeholder:"URL"`
-	State    string `help:"memory, or redis://..." placeholder:"URL"`
+	Database string `help:"Where durable objects live; this version knows sqlite, a file in the data directory." placeholder:"sqlite"`
+	State    string `help:"Where run-time state lives; this version knows memory, kept over restarts." placeholder:"memory"`
 	Profile  string `help:"Write a CPU profile of the whole run to this file, and allocations to FILE.allocs, for go tool pprof." placeholder:"FILE"`
-	LogLevel string `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	LogLevel string `help:"debug, info, warn or error." enum:",debug,info,warn,error" default:""`
 }
 
 // gcPercent trades a few megabytes for processor time: the live heap of a gateway is small, so the collector's default

@@ -50,7 +50,7 @@ func (a *App) announce(cfg *config.Config) {
 	out := a.options.Out
 	addr := a.listener.Addr().String()
 	fmt.Fprintf(out, "Spillway %s listens on http://%s\n", Version, addr)
-	model := "auto"
+	model := a.example()
 	if cfg.LabOnly {
 		fmt.Fprintf(out, "\n  *** NO PROVIDER IS CONFIGURED: answers come from the built-in lab, not from a real model. ***\n"+
 			"  Set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY or OLLAMA_HOST, or write spillway.yaml.\n\n")
@@ -60,8 +60,28 @@ func (a *App) announce(cfg *config.Config) {
 	}
 	key := ""
 	if !cfg.Keyless() {
-		key = " -H 'authorization: Bearer $SPILLWAY_KEY'"
+		key = ` -H "authorization: Bearer $SPILLWAY_KEY"` // double quotes: the shell puts the key in
 	}
 	fmt.Fprintf(out, "Try it:\n\n  curl http://%s/v1/chat/completions -H 'content-type: application/json'%s "+
 		"-d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n\n", addr, key, model)
+}
+
+// example is a model that the curl line can ask for: the first that is known to be served, combos before single models.
+func (a *App) example() string {
+	models := a.live.Load().Board.Snapshot.Models()
+	for _, m := range models {
+		if m.Kind == "combo" {
+			return m.ID
+		}
+	}
+	if m, ok := a.live.Load().Board.Snapshot.Resolve("auto"); ok && len(m.Combo.Targets) > 0 {
+		return "auto"
+	}
+	if len(models) > 0 {
+		return models[0].ID
+	}
+	for _, p := range a.live.Load().Board.Snapshot.Providers() {
+		return string(p.ID) + "/MODEL"
+	}
+	return "auto"
 }

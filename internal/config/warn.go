@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 // warnings notes what is allowed but probably not meant: what matches nothing, what can never be reached.
 func (l *loader) warnings() {
+	l.warnUnbuilt()
 	l.warnProviders()
 	l.warnConnections()
 	l.warnCombos()
@@ -28,6 +30,35 @@ func (l *loader) warnings() {
 		}
 		if slices.Contains(k.Scopes, "lease:exclusive") && len(k.AllowedConnections) == 0 {
 			l.warn(fmt.Sprintf("keys[%d]", i), "has scope lease:exclusive without allowed_connections: it may lease every connection")
+		}
+	}
+}
+
+// unbuilt are settings that are read and checked, but that nothing in this version acts on, with what holds instead.
+// Whoever sets one must hear of it: a limit that is silently not enforced is worse than none.
+var unbuilt = []struct{ path, instead string }{
+	{"emergency_fallback", "nothing is fallen back to"},
+	{"cache", "nothing is cached"},
+	{"responses", "no Responses API state is kept"},
+	{"log.bodies", "bodies are never kept"},
+	{"connections[].meta", "it is not sent anywhere"},
+	{"connections[].rate_limits", "the rate is not limited; use max_concurrent"},
+	{"combos[].options.continuation", "a broken stream ends in an error"},
+	{"combos[].options.stream_guarantee", "streams go out as they come"},
+	{"combos[].options.sticky_limit", "the strategy moves on with every request"},
+	{"keys[].rpm", "the key's rate is not limited"},
+}
+
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
+// warnUnbuilt notes every setting that was written and does nothing.
+func (l *loader) warnUnbuilt() {
+	for _, path := range sortedKeys(l.marks) {
+		plain := listIndex.ReplaceAllString(path, "[]")
+		for _, u := range unbuilt {
+			if plain == u.path {
+				l.warn(path, "does nothing in this version: %s", u.instead)
+			}
 		}
 	}
 }
