@@ -114,6 +114,8 @@ func TestRules(t *testing.T) {
 		{"4: never before its hint has passed", newGame(order, pool("a", "b")).did(0, limited.backIn(2*second)).set(0, out(gateway.ConnectionCooldown, in(second), gateway.RateLimited)),
 			goal{do: WaitUntil, why: gateway.PreferredBack, set: []int{0}, until: 2100 * ms}},
 		{"4: once per target", newGame(order, pool("a", "b")).did(0, limited.backIn(2*second)).set(0, out(gateway.ConnectionCooldown, in(2100*ms), gateway.RateLimited)).waitedFor(0), try(1, gateway.NextCandidate)},
+		{"4: and asked when it is back", newGame(order, pool("a", "b")).did(0, limited.backIn(2*second)).waitedFor(0).passes(3 * second), try(0, gateway.PreferredBack)},
+		{"4: once", newGame(order, pool("a", "b")).did(0, limited.backIn(2*second)).passes(3*second).waitedFor(0).did(0, limited.backIn(2*second)).passes(3 * second), try(1, gateway.NextCandidate)},
 		{"4: not longer than prefer_wait", newGame(order, pool("a", "b")).did(0, limited.backIn(4*second)).set(0, out(gateway.ConnectionCooldown, in(4100*ms), gateway.RateLimited)), try(1, gateway.NextCandidate)},
 		{"4: not when it stays out for longer than its hint says", newGame(order, pool("a", "b")).did(0, limited.backIn(second)).set(0, out(gateway.CircuitOpen, in(15*second), 0)), try(1, gateway.NextCandidate)},
 		{"4: not while an equal candidate runs", newGame(order, pool("aa", "b")).did(0, limited.backIn(2*second)).set(0, out(gateway.ConnectionCooldown, in(2100*ms), gateway.RateLimited)), try(1, gateway.NextCandidate)},

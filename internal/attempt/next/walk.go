@@ -31,13 +31,17 @@ func (s *State) walk() Step {
 	if step, ok := s.preferredBack(best); ok {
 		return step
 	}
+	back := s.waitedFor()
+	if back != nil {
+		best = back
+	}
 	if best == nil {
 		return s.waitOrFail()
 	}
 	repeat := s.providerTried(best.Provider)
 	if repeat && s.Tokens < 1 {
 		if fresh := s.freshProvider(); fresh != nil {
-			best, repeat = fresh, false
+			best, back, repeat = fresh, nil, false
 		} else {
 			return s.waitForToken()
 		}
@@ -45,6 +49,9 @@ func (s *State) walk() Step {
 	step := Step{Do: TryNow, ID: best.ID, Why: gateway.NextCandidate, Repeat: repeat}
 	if len(s.History) == 0 {
 		step.Why = gateway.FirstChoice
+	}
+	if back != nil {
+		step.Why = gateway.PreferredBack
 	}
 	if s.Racing {
 		step.Why = gateway.ProbeRace
@@ -370,6 +377,25 @@ func (s *State) preferredBack(best *Candidate) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Do: WaitUntil, Until: until, Set: []int{c.ID}, Why: gateway.PreferredBack, Prefer: last.Target + 1}, true
+}
+
+// waitedFor is the end of rule 4: the candidate for which the request has waited, when it is back. It is asked once more,
+// although others have not failed yet; nil when there is none, or what is left is kept for another provider.
+func (s *State) waitedFor() *Candidate {
+	last := s.last()
+	if !s.Ordered || s.Racing || last == nil || last.BackAt.IsZero() || !s.Preferred[last.Target] {
+		return nil
+	}
+	for i := range s.History {
+		if t := &s.History[i]; t != last && t.ID == last.ID && !t.BackAt.IsZero() {
+			return nil // that was the try for which it waited
+		}
+	}
+	c := s.find(last.ID)
+	if c == nil || !s.runnable(c) || s.inReserve() && s.freshProvider() != nil {
+		return nil
+	}
+	return c
 }
 
 // transient reports whether a candidate is out for a reason that time heals soon. Quota, keys and missing models are not
