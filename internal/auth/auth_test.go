@@ -280,6 +280,38 @@ func BenchmarkIdentify(b *testing.B) {
 	}
 }
 
+// TestGuardForm: a form with files may come, but not from a web page.
+func TestGuardForm(t *testing.T) {
+	s := snapshot(t, "")
+	for _, c := range []struct {
+		kind, origin, site string
+		status             int
+	}{
+		{kind: "multipart/form-data; boundary=x"},
+		{kind: "Multipart/Form-Data;boundary=x"},
+		{kind: "application/json"},
+		{kind: "multipart/form-data; boundary=x", origin: "https://evil.example", status: 403},
+		{kind: "multipart/form-data; boundary=x", origin: "null", status: 403},
+		{kind: "multipart/form-data; boundary=x", site: "cross-site", status: 403},
+		{kind: "text/plain", status: 415},
+		{kind: "application/x-www-form-urlencoded", status: 415},
+	} {
+		r := httptest.NewRequest("POST", "http://127.0.0.1:4000/v1/audio/transcriptions", strings.NewReader("--x--"))
+		for name, v := range map[string]string{"Content-Type": c.kind, "Origin": c.origin, "Sec-Fetch-Site": c.site} {
+			if v != "" {
+				r.Header.Set(name, v)
+			}
+		}
+		err := GuardForm(s, r)
+		if (err == nil) != (c.status == 0) || err != nil && err.HTTPStatus() != c.status {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if strings.HasPrefix(strings.ToLower(c.kind), "multipart") && Guard(s, r) == nil {
+			t.Errorf("%+v: taken where no form belongs", c)
+		}
+	}
+}
+
 func BenchmarkGuard(b *testing.B) {
 	s := snapshot(b, "")
 	r := httptest.NewRequest("POST", "/v1/chat/completions", strings.NewReader("{}"))

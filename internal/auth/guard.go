@@ -19,7 +19,13 @@ import (
 //   - Host must be a loopback name with our port: a page that had its own name resolve to 127.0.0.1 shows its name there.
 //   - A body must be JSON: forms can send other types across sites without asking first.
 //   - An Origin that is neither ours nor listed in allowed_origins, or a Sec-Fetch-Site of another site, is refused.
-func Guard(snap *catalog.Snapshot, r *http.Request) *gateway.Error {
+func Guard(snap *catalog.Snapshot, r *http.Request) *gateway.Error { return guard(snap, r, false) }
+
+// GuardForm is Guard for calls whose body may be a form with files. A page can send such a form without asking first, but
+// not without its Origin, which every browser adds to a POST.
+func GuardForm(snap *catalog.Snapshot, r *http.Request) *gateway.Error { return guard(snap, r, true) }
+
+func guard(snap *catalog.Snapshot, r *http.Request, form bool) *gateway.Error {
 	if !snap.Keyless() {
 		return nil
 	}
@@ -36,11 +42,21 @@ func Guard(snap *catalog.Snapshot, r *http.Request) *gateway.Error {
 	if site := first(r.Header, "Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && !listed {
 		return refused("Requests of other sites are not allowed.", "Add the page's origin to allowed_origins, or configure client keys.")
 	}
-	if !jsonBody(r) {
-		return &gateway.Error{Code: gateway.UnsupportedMediaType, Message: "The content type must be application/json.",
-			Next: "Send content-type: application/json, or configure client keys."}
+	switch {
+	case jsonBody(r), form && FormBody(r.Header):
+		return nil
+	case form:
+		return &gateway.Error{Code: gateway.UnsupportedMediaType, Message: "The content type must be multipart/form-data or application/json.",
+			Next: "Send one of them, or configure client keys."}
 	}
-	return nil
+	return &gateway.Error{Code: gateway.UnsupportedMediaType, Message: "The content type must be application/json.",
+		Next: "Send content-type: application/json, or configure client keys."}
+}
+
+// FormBody reports whether a request says that its body is a form with files.
+func FormBody(h http.Header) bool {
+	kind, _, _ := strings.Cut(first(h, "Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "multipart/form-data")
 }
 
 func refused(message, next string) *gateway.Error {

@@ -13,6 +13,7 @@ import (
 
 	"spillway/internal/attempt"
 	"spillway/internal/auth"
+	"spillway/internal/catalog"
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 	"spillway/internal/protocol/families"
@@ -87,54 +88,90 @@ func (a *API) Active() int64 { return a.active.Load() }
 func (a *API) Routes(mux *http.ServeMux) {
 	add := func(pattern string, h http.HandlerFunc) { mux.HandleFunc(pattern, a.cross(h)) }
 	for _, prefix := range []string{"", "/api"} {
-		add(prefix+"/v1/chat/completions", a.post(gateway.OpenAI))
-		add(prefix+"/v1/responses", a.post(gateway.Responses))
-		add(prefix+"/v1/messages", a.post(gateway.Anthropic))
-		add("GET "+prefix+"/v1/models", a.models)
-		add("GET "+prefix+"/v1/models/{id...}", a.model)
-		add("POST "+prefix+"/v1/models/{call...}", a.gemini)
-		add("POST "+prefix+"/v1beta/models/{call...}", a.gemini)
-		add(prefix+"/v1/models", a.only("GET, HEAD"))
-		add(prefix+"/v1/models/{id...}", a.only("GET, HEAD, POST"))
-		add(prefix+"/v1beta/models/{call...}", a.only("POST"))
+		for path, c := range paths {
+			add(prefix+path, a.post(c))
+		}
+		for _, version := range []string{"/v1", "/v1beta"} {
+			models := prefix + version + "/models"
+			add("GET "+models, a.models)
+			add("GET "+models+"/{id...}", a.model)
+			add("POST "+models+"/{call...}", a.gemini)
+			add(models, a.only("GET, HEAD"))
+			add(models+"/{id...}", a.noMethod)
+		}
 		add(prefix+"/v1/", a.unknown)
 		add(prefix+"/v1beta/", a.unknown)
 	}
 }
 
-// post serves the generation call of one protocol.
-func (a *API) post(p gateway.Protocol) http.HandlerFunc {
+// paths are those that take a POST and name the model in the body.
+var paths = map[string]call{
+	"/v1/chat/completions":      {protocol: gateway.OpenAI},
+	"/v1/completions":           {protocol: gateway.OpenAI, operation: gateway.Complete},
+	"/v1/embeddings":            {protocol: gateway.OpenAI, operation: gateway.Embed},
+	"/v1/moderations":           {protocol: gateway.OpenAI, operation: gateway.Moderate},
+	"/v1/rerank":                {protocol: gateway.OpenAI, operation: gateway.Rerank},
+	"/v1/images/generations":    {protocol: gateway.OpenAI, operation: gateway.MakeImage},
+	"/v1/images/edits":          {protocol: gateway.OpenAI, operation: gateway.EditImage},
+	"/v1/images/variations":     {protocol: gateway.OpenAI, operation: gateway.VaryImage},
+	"/v1/audio/speech":          {protocol: gateway.OpenAI, operation: gateway.Speak},
+	"/v1/audio/transcriptions":  {protocol: gateway.OpenAI, operation: gateway.Transcribe},
+	"/v1/audio/translations":    {protocol: gateway.OpenAI, operation: gateway.TranslateAudio},
+	"/v1/responses":             {protocol: gateway.Responses},
+	"/v1/messages":              {protocol: gateway.Anthropic},
+	"/v1/messages/count_tokens": {protocol: gateway.Anthropic, operation: gateway.CountTokens},
+}
+
+// verbs are the calls of Gemini, which stand behind the model in the path.
+var verbs = map[string]call{
+	"generateContent":       {protocol: gateway.Gemini},
+	"streamGenerateContent": {protocol: gateway.Gemini, stream: true},
+	"countTokens":           {protocol: gateway.Gemini, operation: gateway.CountTokens},
+	"embedContent":          {protocol: gateway.Gemini, operation: gateway.Embed},
+	"batchEmbedContents":    {protocol: gateway.Gemini, operation: gateway.BatchEmbed},
+}
+
+// post serves a call of a path of its own.
+func (a *API) post(c call) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			a.wrongMethod(w, r, p, http.MethodPost)
+			a.wrongMethod(w, r, c.protocol, http.MethodPost)
 			return
 		}
-		a.generate(w, r, call{protocol: p})
+		a.serve(w, r, c)
 	}
 }
 
 // gemini serves POST .../models/{model}:{verb}.
 func (a *API) gemini(w http.ResponseWriter, r *http.Request) {
 	model, verb, ok := cutLast(r.PathValue("call"), ':')
+	c, known := verbs[verb]
 	switch {
-	case ok && verb == "generateContent":
-		a.generate(w, r, call{protocol: gateway.Gemini, model: model})
-	case ok && verb == "streamGenerateContent":
-		if r.URL.Query().Get("alt") != "sse" {
-			a.refuse(w, gateway.Gemini, &gateway.Error{Code: gateway.InvalidRequest, Param: "alt",
-				Message: "streams are served as server-sent events only", Next: "Add ?alt=sse to the URL."})
-			return
-		}
-		a.generate(w, r, call{protocol: gateway.Gemini, model: model, stream: true})
-	default:
+	case !ok || !known:
 		a.refuse(w, gateway.Gemini, &gateway.Error{Code: gateway.NotFound, Message: "nothing is served at POST " + printable(r.URL.Path) + ".",
-			Next: "Gemini calls end in :generateContent or :streamGenerateContent."})
+			Next: "Gemini calls end in :generateContent, :streamGenerateContent, :countTokens, :embedContent or :batchEmbedContents."})
+		return
+	case c.stream && r.URL.Query().Get("alt") != "sse":
+		a.refuse(w, gateway.Gemini, &gateway.Error{Code: gateway.InvalidRequest, Param: "alt",
+			Message: "streams are served as server-sent events only", Next: "Add ?alt=sse to the URL."})
+		return
 	}
+	c.model = model
+	a.serve(w, r, c)
 }
 
 // only refuses the methods that a path does not have.
 func (a *API) only(allow string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { a.wrongMethod(w, r, dialect(r), allow) }
+}
+
+// noMethod refuses what is served neither at a model nor at a call of one.
+func (a *API) noMethod(w http.ResponseWriter, r *http.Request) {
+	if _, verb, ok := cutLast(r.PathValue("id"), ':'); ok && verbs[verb] != (call{}) {
+		a.wrongMethod(w, r, gateway.Gemini, http.MethodPost)
+		return
+	}
+	a.wrongMethod(w, r, dialect(r), "GET, HEAD, POST")
 }
 
 func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, p gateway.Protocol, allow string) {
@@ -164,7 +201,8 @@ func cutLast(s string, sep byte) (before, after string, ok bool) {
 
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	a.refuse(w, dialect(r), &gateway.Error{Code: gateway.NotFound, Message: "nothing is served at " + printable(r.Method+" "+r.URL.Path) + ".",
-		Next: "The client API has /v1/chat/completions, /v1/responses, /v1/messages, /v1/models and /v1beta/models/{model}:generateContent."})
+		Next: "The client API has /v1/chat/completions, /v1/responses, /v1/messages, /v1/completions, /v1/embeddings, /v1/moderations, " +
+			"/v1/rerank, /v1/images, /v1/audio, /v1/models and /v1beta/models/{model}:generateContent."})
 }
 
 // dialect guesses the protocol of a caller from a path that belongs to none.
@@ -172,15 +210,15 @@ func dialect(r *http.Request) gateway.Protocol {
 	switch {
 	case r.Header.Get("Anthropic-Version") != "":
 		return gateway.Anthropic
-	case strings.Contains(r.URL.Path, "/v1beta/") || r.Header.Get("X-Goog-Api-Key") != "":
+	case strings.Contains(r.URL.Path+"/", "/v1beta/") || r.Header.Get("X-Goog-Api-Key") != "":
 		return gateway.Gemini
 	}
 	return gateway.OpenAI
 }
 
-// identify says who asks, by the rules of a gateway with client keys or without.
-func (a *API) identify(s *Snapshot, r *http.Request) (gateway.Principal, *gateway.Error) {
-	if err := auth.Guard(s.Board.Snapshot, r); err != nil {
+// identify says who asks, by the rules of a gateway with client keys or without. A body may be a form where guard allows it.
+func (a *API) identify(s *Snapshot, r *http.Request, guard func(*catalog.Snapshot, *http.Request) *gateway.Error) (gateway.Principal, *gateway.Error) {
+	if err := guard(s.Board.Snapshot, r); err != nil {
 		return gateway.Principal{}, err
 	}
 	return auth.Identify(s.Board.Snapshot, r.Header, r.URL.Query())

@@ -10,6 +10,7 @@ import (
 	"spillway/internal/attempt"
 	"spillway/internal/attempt/next"
 	"spillway/internal/auth"
+	"spillway/internal/catalog"
 	"spillway/internal/commit"
 	"spillway/internal/config"
 	"spillway/internal/envelope"
@@ -20,7 +21,7 @@ import (
 	"spillway/internal/route"
 )
 
-// call is what the path said of a generation request.
+// call is what the path said of a request.
 type call struct {
 	protocol  gateway.Protocol
 	operation gateway.Operation
@@ -28,8 +29,16 @@ type call struct {
 	stream    bool
 }
 
-// generate serves one generation request: one direction, each step takes a value and returns one.
-func (a *API) generate(w http.ResponseWriter, r *http.Request, c call) {
+// guard is what keeps web pages out of a gateway without client keys.
+func (c call) guard() func(*catalog.Snapshot, *http.Request) *gateway.Error {
+	if c.operation.Form() {
+		return auth.GuardForm
+	}
+	return auth.Guard
+}
+
+// serve serves one request: one direction, each step takes a value and returns one.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, c call) {
 	began := time.Now()
 	family := families.For(c.protocol)
 	a.active.Add(1)
@@ -41,7 +50,7 @@ func (a *API) generate(w http.ResponseWriter, r *http.Request, c call) {
 		return
 	}
 	live := a.Live()
-	principal, gerr := a.identify(live, r)
+	principal, gerr := a.identify(live, r, c.guard())
 	if gerr == nil {
 		gerr = auth.Require(&principal, auth.Inference)
 	}
@@ -59,7 +68,7 @@ func (a *API) generate(w http.ResponseWriter, r *http.Request, c call) {
 	q.serve(c, began)
 }
 
-// request is one generation request on its way through this package.
+// request is one request on its way through this package.
 type request struct {
 	api       *API
 	w         http.ResponseWriter
@@ -72,7 +81,7 @@ type request struct {
 }
 
 func (q *request) serve(c call, began time.Time) {
-	env, gerr := envelope.Decode(q.body.bytes(), envelope.Options{Protocol: c.protocol, Model: c.model, Stream: c.stream})
+	env, gerr := q.decode(c)
 	if gerr != nil {
 		writeError(q.w, q.family, gerr)
 		return
@@ -101,6 +110,14 @@ func (q *request) serve(c call, began time.Time) {
 	q.run(env, pool, rt.Renamed, j)
 }
 
+func (q *request) decode(c call) (*gateway.Envelope, *gateway.Error) {
+	o := envelope.Options{Protocol: c.protocol, Operation: c.operation, Model: c.model, Stream: c.stream}
+	if c.operation.Form() && auth.FormBody(q.r.Header) {
+		return envelope.DecodeForm(q.body.bytes(), q.r.Header.Get("Content-Type"), o)
+	}
+	return envelope.Decode(q.body.bytes(), o)
+}
+
 // settle closes the books of a request. It runs before the handler returns: what a client has got is accounted.
 func (q *request) settle(j *gateway.Journey) {
 	j.EndedAt = time.Now()
@@ -123,7 +140,7 @@ func (q *request) run(env *gateway.Envelope, pool *plan.Pool, renamed bool, j *g
 		Queue: q.live.Queue, Guards: q.live.Guards, Rename: renamed, NoneLeft: door.NoneLeft,
 	}
 	gerr := q.api.Engine.Run(q.r.Context(), job)
-	if gerr == nil {
+	if gerr == nil || env.Operation == gateway.CountTokens && uncounted(gerr, j) && q.estimate(env, door, j) {
 		return
 	}
 	q.visible(gerr)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"spillway/internal/auth"
 	"spillway/internal/catalog"
@@ -18,40 +19,105 @@ type modelObject struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-// models serves GET /v1/models: the union of what is configured, plus combos and aliases.
-func (a *API) models(w http.ResponseWriter, r *http.Request) {
+// anthropicModel is a model as the Anthropic API lists it. Its date is the epoch, which stands for an unknown one there.
+type anthropicModel struct {
+	Type        string `json:"type"`
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at"`
+}
+
+// geminiModel is a model as the Gemini API lists it.
+type geminiModel struct {
+	Name        string   `json:"name"`
+	BaseModelID string   `json:"baseModelId"`
+	Version     string   `json:"version"`
+	DisplayName string   `json:"displayName"`
+	Methods     []string `json:"supportedGenerationMethods"`
+}
+
+// What can be done with a model is told by its name alone; both lists are true of what the gateway passes on.
+var (
+	generates = []string{"generateContent", "streamGenerateContent", "countTokens"}
+	embeds    = []string{"embedContent", "batchEmbedContents", "countTokens"}
+)
+
+// object is a model in the caller's own form.
+func object(p gateway.Protocol, id, owner string) any {
+	switch p {
+	case gateway.Anthropic:
+		return anthropicModel{Type: "model", ID: id, DisplayName: id, CreatedAt: "1970-01-01T00:00:00Z"}
+	case gateway.Gemini:
+		methods := generates
+		if strings.Contains(strings.ToLower(id), "embed") {
+			methods = embeds
+		}
+		return geminiModel{Name: "models/" + id, BaseModelID: id, Version: "001", DisplayName: id, Methods: methods}
+	}
+	return modelObject{ID: id, Object: "model", OwnedBy: owner}
+}
+
+// collection is a list of models in the caller's own form. It is always whole: there is no further page.
+func collection(p gateway.Protocol, list []any, first, last string) any {
+	switch p {
+	case gateway.Anthropic:
+		out := map[string]any{"data": list, "has_more": false, "first_id": nil, "last_id": nil}
+		if len(list) > 0 {
+			out["first_id"], out["last_id"] = first, last
+		}
+		return out
+	case gateway.Gemini:
+		return map[string]any{"models": list}
+	}
+	return map[string]any{"object": "list", "data": list}
+}
+
+// known says who asks for models and completes the lists; false when an error was written.
+func (a *API) known(w http.ResponseWriter, r *http.Request) (*Snapshot, gateway.Principal, bool) {
 	live := a.Live()
-	p, gerr := a.identify(live, r)
+	p, gerr := a.identify(live, r, auth.Guard)
 	if gerr != nil {
 		a.refuse(w, dialect(r), gerr)
-		return
+		return nil, p, false
 	}
 	if a.Lists != nil {
 		live = a.Lists.Complete(r.Context(), live)
 	}
-	list := struct {
-		Object string        `json:"object"`
-		Data   []modelObject `json:"data"`
-	}{Object: "list", Data: []modelObject{}}
-	for _, m := range live.Board.Snapshot.Models() {
-		if auth.AllowModel(&p, m.ID, nil) == nil {
-			list.Data = append(list.Data, modelObject{ID: m.ID, Object: "model", OwnedBy: owner(m)})
-		}
-	}
-	writeJSON(w, http.StatusOK, list)
+	return live, p, true
 }
 
-// model serves GET /v1/models/{id}.
-func (a *API) model(w http.ResponseWriter, r *http.Request) {
-	live := a.Live()
-	p, gerr := a.identify(live, r)
-	if gerr != nil {
-		a.refuse(w, dialect(r), gerr)
+// models serves GET /v1/models and /v1beta/models: the union of what is configured, plus combos and aliases.
+func (a *API) models(w http.ResponseWriter, r *http.Request) {
+	live, p, ok := a.known(w, r)
+	if !ok {
 		return
 	}
+	list, first, last := []any{}, "", ""
+	for _, m := range live.Board.Snapshot.Models() {
+		if auth.AllowModel(&p, m.ID, nil) != nil {
+			continue
+		}
+		if list = append(list, object(dialect(r), m.ID, owner(m))); first == "" {
+			first = m.ID
+		}
+		last = m.ID
+	}
+	writeJSON(w, http.StatusOK, collection(dialect(r), list, first, last))
+}
+
+// model serves GET /v1/models/{id} and /v1beta/models/{id}.
+func (a *API) model(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
+	if _, verb, ok := cutLast(id, ':'); ok && verbs[verb] != (call{}) {
+		a.noMethod(w, r)
+		return
+	}
+	live, p, ok := a.known(w, r)
+	if !ok {
+		return
+	}
 	if m, ok := live.Board.Snapshot.Resolve(id); ok && auth.AllowModel(&p, id, m.Combo) == nil {
-		writeJSON(w, http.StatusOK, modelObject{ID: id, Object: "model", OwnedBy: m.Combo.Name})
+		writeJSON(w, http.StatusOK, object(dialect(r), id, m.Combo.Name))
 		return
 	}
 	a.refuse(w, dialect(r), &gateway.Error{Code: gateway.ModelNotFound, Param: "model",

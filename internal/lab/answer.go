@@ -66,7 +66,7 @@ func (p *play) answer(now time.Time) {
 	if p.slow == nil && p.short == nil && p.latency() != nil {
 		return
 	}
-	if p.call.Op != wire.Generate || !p.call.Stream {
+	if !p.call.Completes() || !p.call.Stream {
 		p.whole(a, now)
 		return
 	}
@@ -198,10 +198,10 @@ func (p *play) heartbeats(a *wire.Answer) error {
 	return nil
 }
 
-// whole plays an answer that is not streamed, and embeddings.
+// whole plays an answer that is not streamed, and those that are no completion.
 func (p *play) whole(a *wire.Answer, now time.Time) {
 	words, finish := p.words()
-	if p.call.Op != wire.Generate || p.is(fault.Empty) || p.is(fault.MetadataOnly) {
+	if !p.call.Completes() || p.is(fault.Empty) || p.is(fault.MetadataOnly) {
 		words = nil
 	}
 	if p.call.WantsTool() && !p.is(fault.Empty) {
@@ -218,10 +218,13 @@ func (p *play) whole(a *wire.Answer, now time.Time) {
 	p.s.log.update(func() { p.a.Tokens = len(words) })
 	body := a.Whole(strings.Join(words, ""), finish, p.usage())
 	switch {
-	case p.call.Op != wire.Generate:
-		body = wire.Other(p.call, nil, now)
 	case p.is(fault.ErrorFirst), p.is(fault.ErrorMid):
 		body = inStream(p.end).Body(p.call.Protocol)
+	case !p.call.Completes():
+		body = wire.Other(p.call, nil, now)
+		if p.call.Op == wire.Speak && p.contentType == "" {
+			p.contentType = "audio/wav"
+		}
 	case p.is(fault.MetadataOnly):
 		body = []byte(`{"id":"` + a.ID + `","model":"` + a.Model + `"}`)
 	}

@@ -37,6 +37,9 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Write(wire.Other(&q.call, f.models(), q.at))
 		return
 	}
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+		q.call.Form = r.Header.Get("Content-Type")
+	}
 	if q.body, q.err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); q.err == nil {
 		q.err = q.call.Decode(q.body)
 	}

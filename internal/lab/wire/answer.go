@@ -80,7 +80,12 @@ var codecs = [gateway.NumProtocols]codec{
 	gateway.OpenAI: chat{}, gateway.Responses: responses{}, gateway.Anthropic: messages{}, gateway.Gemini: gemini{},
 }
 
-func (a *Answer) codec() codec { return codecs[a.Call.Protocol] }
+func (a *Answer) codec() codec {
+	if a.Call.Op == Complete {
+		return completions{}
+	}
+	return codecs[a.Call.Protocol]
+}
 
 // Open returns the lifecycle events that come before any content.
 func (a *Answer) Open() []Event { return a.codec().open(a) }

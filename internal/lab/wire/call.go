@@ -23,6 +23,12 @@ const (
 	EmbedBatch // Gemini's batchEmbedContents
 	ListModels
 	GetModel
+	Complete // legacy completions
+	Moderate
+	Rerank
+	Image // made, edited or varied
+	Speak
+	Transcribe // or translate
 )
 
 // Call is a request to a fake upstream, read.
@@ -42,8 +48,12 @@ type Call struct {
 	MaxTokens    int // 0 = not given
 	InputTokens  int // of the whole body, estimated
 	Inputs       []string
-	Base64       bool // embeddings as base64
+	Base64       bool   // embeddings as base64
+	Form         string // content type of a body that is a form; "" = JSON
 }
+
+// Completes reports whether the answer is a text in tokens.
+func (c *Call) Completes() bool { return c.Op == Generate || c.Op == Complete }
 
 // Tool is a tool that the client offers.
 type Tool struct {
@@ -77,8 +87,11 @@ func Route(method, path string, query url.Values, anthropicHeader bool) (Call, e
 		return Call{Op: Generate, Protocol: gateway.Responses}, nil
 	case last == "messages":
 		return Call{Op: Generate, Protocol: gateway.Anthropic}, nil
-	case last == "embeddings":
-		return Call{Op: Embed, Protocol: gateway.OpenAI}, nil
+	}
+	for path, op := range others {
+		if strings.HasSuffix(p, path) {
+			return Call{Op: op, Protocol: gateway.OpenAI}, nil
+		}
 	}
 	return Call{}, ErrNotFound
 }
@@ -135,6 +148,8 @@ func (c *Call) Decode(body []byte) error {
 		err = c.decodeGemini(body)
 	case c.Op == Embed:
 		err = c.decodeEmbed(body)
+	case c.Op >= Complete:
+		err = c.decodeOther(body)
 	case c.Protocol == gateway.Responses:
 		err = c.decodeResponses(body)
 	default:

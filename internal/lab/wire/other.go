@@ -13,7 +13,7 @@ import (
 // dimensions of the embeddings.
 const dimensions = 8
 
-// Other answers the calls that generate nothing: token counts, embeddings, lists of models.
+// Other answers the calls that are no completion: token counts, embeddings, lists of models, images, sound.
 func Other(c *Call, names []string, now time.Time) []byte {
 	switch c.Op {
 	case CountTokens:
@@ -25,6 +25,10 @@ func Other(c *Call, names []string, now time.Time) []byte {
 		return encode(embeddings(c))
 	case GetModel:
 		return encode(modelEntry(c.Protocol, c.Model, now))
+	case Moderate, Rerank, Image, Transcribe:
+		return encode(c.result(now))
+	case Speak:
+		return sound()
 	}
 	list := []any{}
 	for _, n := range names {
