@@ -6,11 +6,12 @@ package config
 func presetTable() []Preset {
 	return []Preset{
 		{Name: "openai", Protocols: "openai responses", BaseURL: "https://api.openai.com/v1", Env: []string{"OPENAI_API_KEY"}, BaseEnv: "OPENAI_BASE_URL", Auto: true,
-			Models: "gpt-5.5 gpt-5.4 gpt-5.4-mini gpt-5.4-nano gpt-5.3-codex gpt-5.2 gpt-5.1 gpt-5 gpt-5-mini gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4o gpt-4o-mini o3 o4-mini text-embedding-3-small text-embedding-3-large"},
+			Models: "gpt-5.5 gpt-5.4 gpt-5.4-mini gpt-5.4-nano gpt-5.3-codex gpt-5.2 gpt-5.1 gpt-5 gpt-5-mini gpt-5-nano gpt-4.1 gpt-4.1-mini gpt-4o gpt-4o-mini o3 o4-mini text-embedding-3-small text-embedding-3-large " +
+				"text-embedding-ada-002 omni-moderation-latest gpt-image-1 gpt-image-1-mini dall-e-3 dall-e-2 tts-1 tts-1-hd gpt-4o-mini-tts whisper-1 gpt-4o-transcribe gpt-4o-mini-transcribe"},
 		{Name: "anthropic", Protocols: "anthropic", BaseURL: "https://api.anthropic.com", Env: []string{"ANTHROPIC_API_KEY"}, BaseEnv: "ANTHROPIC_BASE_URL", Auto: true,
 			Models: "claude-opus-5 claude-opus-4-8 claude-opus-4-7 claude-opus-4-6 claude-opus-4-5 claude-sonnet-5 claude-sonnet-4-6 claude-sonnet-4-5 claude-haiku-4-5"},
 		{Name: "gemini", Protocols: "gemini", BaseURL: "https://generativelanguage.googleapis.com", Env: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, Auto: true, PerModelQuota: true,
-			Models: "gemini-3.7-flash gemini-3.6-flash gemini-3.5-flash gemini-3.5-flash-lite gemini-3-pro-preview gemini-3-flash-preview gemini-2.5-pro gemini-2.5-flash"},
+			Models: "gemini-3.7-flash gemini-3.6-flash gemini-3.5-flash gemini-3.5-flash-lite gemini-3-pro-preview gemini-3-flash-preview gemini-2.5-pro gemini-2.5-flash gemini-embedding-001"},
 		{Name: "openrouter", Protocols: "openai", BaseURL: "https://openrouter.ai/api/v1", Env: []string{"OPENROUTER_API_KEY"}, Auto: true, PerModelQuota: true},
 		{Name: "groq", Protocols: "openai", BaseURL: "https://api.groq.com/openai/v1", Env: []string{"GROQ_API_KEY"}, Auto: true, PerModelQuota: true},
 		{Name: "mistral", Protocols: "openai", BaseURL: "https://api.mistral.ai/v1", Env: []string{"MISTRAL_API_KEY"}, Auto: true, NoStreamOptions: true,
