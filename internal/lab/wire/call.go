@@ -215,6 +215,7 @@ type toolSpec struct {
 	Parameters  json.RawMessage `json:"parameters"`
 	InputSchema json.RawMessage `json:"input_schema"`
 	JSONSchema  json.RawMessage `json:"parametersJsonSchema"`
+	SnakeSchema json.RawMessage `json:"parameters_json_schema"` // as Google's SDK for Python writes it
 	Function    *toolSpec       `json:"function"`
 }
 
@@ -227,7 +228,7 @@ func (c *Call) offer(specs []toolSpec) {
 			continue
 		}
 		t := Tool{Name: s.Name}
-		for _, schema := range []json.RawMessage{s.Parameters, s.InputSchema, s.JSONSchema} {
+		for _, schema := range []json.RawMessage{s.Parameters, s.InputSchema, s.JSONSchema, s.SnakeSchema} {
 			if len(schema) > 0 {
 				t.Schema = schema
 			}
@@ -291,6 +292,7 @@ type geminiContent struct {
 	Parts []struct {
 		Text             string          `json:"text"`
 		FunctionResponse json.RawMessage `json:"functionResponse"`
+		SnakeResponse    json.RawMessage `json:"function_response"`
 	} `json:"parts"`
 }
 
@@ -298,7 +300,7 @@ func (g geminiContent) text() (text string, result bool) {
 	var b strings.Builder
 	for _, p := range g.Parts {
 		b.WriteString(p.Text)
-		result = result || len(p.FunctionResponse) > 0
+		result = result || len(p.FunctionResponse) > 0 || len(p.SnakeResponse) > 0
 	}
 	return b.String(), result
 }
@@ -312,6 +314,7 @@ func (c *Call) decodeGemini(body []byte) error {
 		} `json:"requests"`
 		Tools []struct {
 			Declarations []toolSpec `json:"functionDeclarations"`
+			Snake        []toolSpec `json:"function_declarations"` // LiteLLM writes it so; the API takes both
 		} `json:"tools"`
 		Config struct {
 			MaxTokens int `json:"maxOutputTokens"`
@@ -323,6 +326,7 @@ func (c *Call) decodeGemini(body []byte) error {
 	c.MaxTokens = in.Config.MaxTokens
 	for _, t := range in.Tools {
 		c.offer(t.Declarations)
+		c.offer(t.Snake)
 	}
 	for i, m := range in.Contents {
 		text, result := m.text()

@@ -73,6 +73,10 @@ func TestDecodeReadsWhatTheAnswerDependsOn(t *testing.T) {
 			func(c Call) bool { return c.Prompt == "q" && c.Prefill == "x" }},
 		"gemini": {Call{Op: Generate, Protocol: gateway.Gemini, Model: "g"}, `{"contents":[{"role":"user","parts":[{"text":"q"}]},{"role":"model","parts":[{"text":"x"}]}],"generationConfig":{"maxOutputTokens":5}}`,
 			func(c Call) bool { return c.Prompt == "q" && c.Prefill == "x" && c.MaxTokens == 5 }},
+		"gemini as Google's Python SDK writes it": {Call{Op: Generate, Protocol: gateway.Gemini, Model: "g"}, `{"contents":[{"role":"user","parts":[{"text":"call the tool"}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters_json_schema":{"type":"object"}}]}]}`,
+			func(c Call) bool { return c.WantsTool() && len(c.Tools[0].Schema) > 0 }},
+		"gemini as LiteLLM writes it": {Call{Op: Generate, Protocol: gateway.Gemini, Model: "g"}, `{"contents":[{"role":"user","parts":[{"text":"call the tool"}]},{"parts":[{"function_response":{"name":"f"}}]}],"tools":[{"function_declarations":[{"name":"f"}]}]}`,
+			func(c Call) bool { return c.ToolResult && len(c.Tools) == 1 && c.Prompt == "call the tool" }},
 		"embeddings": {Call{Op: Embed}, `{"model":"e","input":["a","b"],"encoding_format":"base64"}`,
 			func(c Call) bool { return len(c.Inputs) == 2 && c.Base64 }},
 	} {
