@@ -293,3 +293,85 @@ func TestSessionsWaitForTheirCache(t *testing.T) {
 		})
 	}
 }
+
+// Stored responses are read, cancelled and deleted where they were made, by the client key that made them.
+func TestStoredResponses(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.lenient = true // the harness counts calls with a body only
+		k := new(keeper)
+		var mu sync.Mutex
+		var seen []string
+		b.Handle("a", func(w http.ResponseWriter, r *http.Request) {
+			_, rest, found := strings.Cut(r.URL.Path, "/responses/")
+			if !found {
+				k.ServeHTTP(w, r)
+				return
+			}
+			mu.Lock()
+			seen = append(seen, r.Method+" "+rest+"?"+r.URL.RawQuery+" "+bearer(r))
+			mu.Unlock()
+			for h := range r.Header {
+				if h == "Cookie" || strings.HasPrefix(h, "X-S") {
+					t.Errorf("sent upstream: %s", h)
+				}
+			}
+			if strings.HasSuffix(rest, "/cancel") {
+				answerJSON(w, 409, `{"error":{"message":"already complete","type":"invalid_request_error"}}`)
+				return
+			}
+			answerJSON(w, 200, `{"id":"`+rest+`","object":"response"}`)
+		})
+		b.Open(underStrategy("round-robin", keyed("a", 4)) + combo("a") + clientKeys("one", "two"))
+		ask := func(key, method, path string) (int, string) {
+			req, err := http.NewRequestWithContext(t.Context(), method, gatewayURL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer sk-"+key)
+			req.Header.Set("Cookie", "x=1")
+			req.Header.Set("X-Session-Id", "s")
+			res, err := b.http.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			body, _ := io.ReadAll(res.Body)
+			return res.StatusCode, string(body)
+		}
+		b.respond("sk-one", "")
+		made := b.respond("sk-one", "")
+		for _, row := range []struct {
+			key, method, behind string
+			status              int
+			want                string // that the upstream saw, behind the id; "" = nothing
+		}{
+			{"one", "GET", "?include=x", 200, "?include=x"},
+			{"one", "GET", "/input_items?limit=2", 200, "/input_items?limit=2"},
+			{"one", "POST", "/cancel", 409, "/cancel?"},
+			{"two", "GET", "", 404, ""},
+			{"two", "DELETE", "", 404, ""},
+			{"one", "PUT", "", 405, ""},
+			{"one", "GET", "%2f..%2fmodels", 404, ""},
+			{"one", "DELETE", "", 200, "?"},
+			{"one", "GET", "", 404, ""}, // it is gone
+		} {
+			mu.Lock()
+			seen = nil
+			mu.Unlock()
+			status, body := ask(row.key, row.method, "/v1/responses/"+made.id+row.behind)
+			want := ""
+			if row.want != "" {
+				want = row.method + " " + made.id + row.want + " " + made.by
+			}
+			if have := strings.Join(seen, ", "); status != row.status || have != want {
+				t.Errorf("%s %s by %s: status %d, the upstream saw %q, want %d %q: %s", row.method, row.behind, row.key, status, have, row.status, want, body)
+			}
+		}
+		b.NothingOut()
+		for _, j := range b.Journeys() {
+			if j.Model == "stored response" && (len(j.Attempts) != 1 || j.Attempts[0].Why != gateway.ObjectPinned) {
+				t.Errorf("decision log: %+v", j)
+			}
+		}
+	})
+}

@@ -116,8 +116,11 @@ func (r *run) patient(c *next.Config) {
 }
 
 // object is the key of a stored object, which only the client key that made it knows.
-func (r *run) object(id string) affinity.Key {
-	return affinity.KeyOf(string(r.job.Journey.ClientKey), "object", id)
+func (r *run) object(id string) affinity.Key { return ObjectKey(r.job.Journey.ClientKey, id) }
+
+// ObjectKey is the key of a stored object of a client key, as Engine.Affinity knows it.
+func ObjectKey(client gateway.ClientKeyID, id string) affinity.Key {
+	return affinity.KeyOf(string(client), "object", id)
 }
 
 // pin leaves the one connection at which everything is stored that the request refers to.

@@ -91,6 +91,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 		for path, c := range paths {
 			add(prefix+path, a.post(c))
 		}
+		a.storedRoutes(add, prefix)
 		for _, version := range []string{"/v1", "/v1beta"} {
 			models := prefix + version + "/models"
 			add("GET "+models, a.models)

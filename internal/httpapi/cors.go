@@ -25,7 +25,7 @@ func (a *API) cross(next http.HandlerFunc) http.HandlerFunc {
 			next(w, r)
 			return
 		}
-		h.Set("Access-Control-Allow-Methods", "GET, POST")
+		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 		if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" && !strings.ContainsAny(asked, "\r\n") {
 			h.Set("Access-Control-Allow-Headers", asked)
 		}
