@@ -24,10 +24,13 @@ const (
 // are nanoseconds after the journey's At, names that are enumerations are their numbers; a test pins those numbers, so
 // enumerations may grow at their end only. The head is what the store has columns for, so the mover reads no further.
 // Fields are only ever added at the end of head, attempt or tail, under a new version.
-const codecVersion = 2
+const codecVersion = 3
 
-// The fields that a version added: 2 has the journey's session.
-const withSession = 2
+// The fields that a version added: 2 has the journey's session, 3 its operation.
+const (
+	withSession   = 2
+	withOperation = 3
+)
 
 // Texts in the log are cut to these lengths, in bytes.
 const (
@@ -177,7 +180,7 @@ func (e *encoder) tail(j *gateway.Journey, slim bool) {
 	e.int(j.Overhead)
 	e.str(j.Session, maxName)
 	e.str(string(j.Bound), maxName)
-	e.b = append(e.b, byte(j.Moved))
+	e.b = append(e.b, byte(j.Moved), byte(j.Operation))
 	if slim {
 		return
 	}

@@ -58,7 +58,7 @@ func drawJourney(t *rapid.T) *gateway.Journey {
 		Attempts: rapid.SliceOfN(attempt, 0, 4).Draw(t, "attempts"), Committed: at.Draw(t, "committed"), EndedAt: at.Draw(t, "end"),
 		Status: count.Draw(t, "status"), Code: name.Draw(t, "code"), Error: name.Draw(t, "error"), Usage: usage.Draw(t, "usage"),
 		Overhead: int64(count.Draw(t, "overhead")), Session: name.Draw(t, "session"), Bound: gateway.ConnectionID(name.Draw(t, "bound")),
-		Moved: reason.Draw(t, "moved")}
+		Moved: reason.Draw(t, "moved"), Operation: gateway.Operation(rapid.IntRange(0, int(gateway.NumOperations)-1).Draw(t, "operation"))}
 	if rapid.Bool().Draw(t, "served") {
 		j.Served, j.Connection = target.Draw(t, "served"), gateway.ConnectionID(name.Draw(t, "by"))
 		j.Served.Provider += "p"
@@ -113,25 +113,28 @@ func TestStoredEnumerationsOnlyGrow(t *testing.T) {
 	pins := map[string]uint8{
 		"kind local_error": uint8(gateway.LocalError), "kind success": uint8(gateway.Success), "kind canceled": uint8(gateway.Canceled),
 		"scope provider": uint8(gateway.ScopeProvider), "layer route": uint8(gateway.LayerRoute), "protocol gemini": uint8(gateway.Gemini),
-		"reason circuit_open": uint8(gateway.CircuitOpen), "reason not_before": uint8(gateway.NotBefore), "reason answered": uint8(gateway.Answered),
+		"operation translate_audio": uint8(gateway.TranslateAudio),
+		"reason circuit_open":       uint8(gateway.CircuitOpen), "reason not_before": uint8(gateway.NotBefore), "reason answered": uint8(gateway.Answered),
 		"reason capability_refused": uint8(gateway.CapabilityRefused), "reason first_choice": uint8(gateway.FirstChoice), "reason stop_here": uint8(gateway.StopHere),
 	}
 	want := map[string]uint8{"kind local_error": 0, "kind success": 1, "kind canceled": 17, "scope provider": 6, "layer route": 6,
-		"protocol gemini": 3, "reason circuit_open": 1, "reason not_before": 16, "reason answered": 17, "reason capability_refused": 51,
+		"protocol gemini": 3, "operation translate_audio": 12, "reason circuit_open": 1, "reason not_before": 16, "reason answered": 17, "reason capability_refused": 51,
 		"reason first_choice": 52, "reason stop_here": 66}
 	if d := cmp.Diff(want, pins); d != "" {
 		t.Errorf("numbers moved (-stored +code):\n%s", d)
 	}
 }
 
-// A row of the version before is read as it was written: the journey below, without a session.
+// A row of a version before is read as it was written: the journey below without an operation, and without a session.
 func TestRowsOfTheVersionBefore(t *testing.T) {
 	j := benchJourney(t0)
+	j.Operation = gateway.Embed
 	now := appendJourney(nil, j, true)
-	before := append([]byte{1}, now[1:len(now)-3]...) // two empty texts and a reason are at the end
-	got, err := decodeJourney(before)
-	if err != nil || got.ID != j.ID || got.Overhead != j.Overhead || got.Session != "" {
-		t.Errorf("%+v, %v", got, err)
+	for version, less := range map[byte]int{2: 1, 1: 4} { // the operation; two empty texts and a reason before it
+		got, err := decodeJourney(append([]byte{version}, now[1:len(now)-less]...))
+		if err != nil || got.ID != j.ID || got.Overhead != j.Overhead || got.Session != "" || got.Operation != gateway.Generate {
+			t.Errorf("version %d: %+v, %v", version, got, err)
+		}
 	}
 	if _, err := decodeJourney(append([]byte{codecVersion + 1}, now[1:]...)); err == nil {
 		t.Error("a row of a later version was read")

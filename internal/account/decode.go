@@ -241,6 +241,9 @@ func (d *decoder) tail(j *gateway.Journey) {
 	if d.version >= withSession {
 		j.Session, j.Bound, j.Moved = d.str(), gateway.ConnectionID(d.str()), gateway.Reason(d.byte())
 	}
+	if d.version >= withOperation {
+		j.Operation = gateway.Operation(d.byte())
+	}
 }
 
 func (d *decoder) attempt(j *gateway.Journey) (a gateway.Attempt) {

@@ -9,6 +9,7 @@ type Journey struct {
 	At        time.Time   `json:"at"`
 	ClientKey ClientKeyID `json:"client_key,omitzero"`
 	Protocol  Protocol    `json:"protocol"`
+	Operation Operation   `json:"operation,omitzero"`
 	Model     string      `json:"model"` // as asked
 	Combo     string      `json:"combo,omitzero"`
 	Strategy  string      `json:"strategy,omitzero"`

@@ -1,7 +1,5 @@
 package gateway
 
-import "fmt"
-
 // Operation is what a client asks an upstream to do. Together with the protocol it decides the upstream's path and what
 // counts as an answer.
 type Operation uint8
@@ -27,11 +25,16 @@ const (
 var operationNames = [NumOperations]string{"generate", "complete", "count_tokens", "embed", "batch_embed", "moderate", "rerank",
 	"make_image", "edit_image", "vary_image", "speak", "transcribe", "translate_audio"}
 
-func (o Operation) String() string {
-	if o < NumOperations {
-		return operationNames[o]
-	}
-	return fmt.Sprintf("operation(%d)", uint8(o))
+func (o Operation) String() string { return enumName(operationNames[:], uint8(o), "operation") }
+
+// MarshalText implements encoding.TextMarshaler.
+func (o Operation) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (o *Operation) UnmarshalText(b []byte) error {
+	i, err := enumParse(operationNames[:], string(b), "operation")
+	*o = Operation(i)
+	return err
 }
 
 // Completes reports whether the answer is a completion: it has content, an end that can be told from a cut, and can be

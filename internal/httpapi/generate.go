@@ -100,7 +100,7 @@ func (q *request) serve(c call, began time.Time) {
 	}
 	pool := q.live.Board.Pool(rt.Combo, c.protocol, c.operation)
 	j := &gateway.Journey{
-		ID: gateway.NewRequestID(began), At: began, ClientKey: q.principal.Key, Protocol: c.protocol, Model: env.Model,
+		ID: gateway.NewRequestID(began), At: began, ClientKey: q.principal.Key, Protocol: c.protocol, Operation: c.operation, Model: env.Model,
 		Combo: rt.Combo.Name, Strategy: rt.Combo.Strategy, Path: rt.Path, Stream: env.Stream, Tokens: env.Tokens,
 	}
 	if q.api.Ledger != nil {

@@ -347,7 +347,7 @@ func TestUsageOfOperations(t *testing.T) {
 			t.Fatal(bodyOf(t, r))
 		}
 		j, err := a.Journey(t.Context(), gateway.RequestID(r.Header.Get("X-Spillway-Request-Id")))
-		if err != nil || j.Usage != want {
+		if err != nil || j.Usage != want || j.Operation == gateway.Generate {
 			t.Errorf("%s: %+v, want %+v (%v)", name, j, want, err)
 		}
 	}

@@ -44,6 +44,7 @@ type Request struct {
 	OverheadUS int64               `json:"overhead_us"`
 	ClientKey  gateway.ClientKeyID `json:"client_key,omitzero"`
 	Protocol   gateway.Protocol    `json:"protocol"`
+	Operation  gateway.Operation   `json:"operation,omitzero"` // missing = generate
 	Model      string              `json:"model"`
 	Combo      string              `json:"combo,omitzero"`
 	Strategy   string              `json:"strategy,omitzero"`
@@ -133,7 +134,7 @@ type Usage struct {
 // later change could reach, except the names themselves.
 func JSON(j *gateway.Journey) Request {
 	r := Request{ID: j.ID, State: State(j), At: j.At, EndedAt: j.EndedAt, DurationMS: between(j.At, j.EndedAt),
-		OverheadUS: j.Overhead, ClientKey: j.ClientKey, Protocol: j.Protocol, Model: j.Model, Combo: j.Combo,
+		OverheadUS: j.Overhead, ClientKey: j.ClientKey, Protocol: j.Protocol, Operation: j.Operation, Model: j.Model, Combo: j.Combo,
 		Strategy: j.Strategy, Path: append([]string(nil), j.Path...), Stream: j.Stream, Estimated: j.Tokens,
 		PoolSize: j.PoolSize, CommittedAt: j.Committed, Connection: j.Connection, Status: j.Status, Code: j.Code,
 		Error: j.Error, Usage: Usage(j.Usage), Next: next(j), Attempts: []Attempt{},

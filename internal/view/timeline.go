@@ -58,6 +58,9 @@ func summary(b *strings.Builder, j *gateway.Journey) {
 		}
 	}
 	asked := fmt.Sprintf("%s over %s", printable(j.Model), j.Protocol)
+	if j.Operation != gateway.Generate {
+		asked += ", " + strings.ReplaceAll(j.Operation.String(), "_", " ")
+	}
 	if j.Stream {
 		asked += ", streamed"
 	}
