@@ -109,10 +109,10 @@ func (r *rooms) retain(s *catalog.Snapshot) {
 // Bind implements plan.Binder. What is learned about a model belongs to the operation as well: a model that cannot embed,
 // or a provider that has no such path, is not out for chat, and the quick answers of one call do not set the clocks of
 // another. Keys, accounts and slots are shared.
-func (r *rooms) Bind(c gateway.Candidate, op gateway.Operation, s *catalog.Snapshot) plan.Candidate {
+func (r *rooms) Bind(c gateway.Candidate, p gateway.Protocol, op gateway.Operation, s *catalog.Snapshot) plan.Candidate {
 	set := s.Settings(c.Connection.ID)
 	unit := c
-	unit.Model = op.Unit(c.Model)
+	unit.Model = op.Unit(c.Model, p)
 	h := r.health.Bind(unit)
 	cool := r.cooldown.Bind(c, set.Cooldown)
 	r.mu.Lock()

@@ -53,7 +53,7 @@ type script struct {
 	status int
 }
 
-func (tr *track) Bind(c gateway.Candidate, _ gateway.Operation, s *catalog.Snapshot) plan.Candidate {
+func (tr *track) Bind(c gateway.Candidate, _ gateway.Protocol, _ gateway.Operation, s *catalog.Snapshot) plan.Candidate {
 	set := s.Settings(c.Connection.ID)
 	alive := tr.health.Bind(c)
 	return plan.Candidate{Breaker: tr.breaker.Bind(c, set.Breaker), Cooldown: tr.cooldown.Bind(c, set.Cooldown),

@@ -60,10 +60,11 @@ func (o Operation) Form() bool {
 	return false
 }
 
-// Unit names what a room learns about a model under an operation: a model that cannot embed is not out for chat.
-func (o Operation) Unit(m ModelID) ModelID {
+// Unit names what a room learns about a model under an operation of a protocol: a model that cannot embed is not out for
+// chat, and a provider may lack the call in one protocol only.
+func (o Operation) Unit(m ModelID, p Protocol) ModelID {
 	if o == Generate {
 		return m
 	}
-	return m + ModelID(" ("+o.String()+")")
+	return m + ModelID(" ("+p.String()+" "+o.String()+")")
 }

@@ -140,8 +140,8 @@ func pair(first, second *upstream) string {
 		"combos:\n  - {name: duo, strategy: priority, targets: [one/m, two/m]}\n"
 }
 
-// TestOperationsFailOver: what ends a chat attempt ends these as well, and the next candidate answers.
-func TestOperationsFailOver(t *testing.T) {
+// TestP4OperationsFailOver: one code for all surfaces. What ends a chat attempt ends these as well, and the next candidate answers.
+func TestP4OperationsFailOver(t *testing.T) {
 	for fault, bad := range map[string]http.HandlerFunc{
 		"503":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
 		"429":  func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "30"); w.WriteHeader(429) },
@@ -281,7 +281,7 @@ func TestCountTokensEstimate(t *testing.T) {
 				}
 			}
 		}
-		if n := none.calls() - before; name == "404" && n != 1 || name != "404" && n != 0 { // what one protocol learned holds for the other
+		if n := none.calls() - before; name == "404" && n != len(calls) || name != "404" && n != 0 {
 			t.Errorf("%s: %d calls to the upstream", name, n)
 		}
 		if a.InFlight() != 0 || a.Buffered() != 0 {
@@ -298,6 +298,23 @@ func TestCountTokensEstimate(t *testing.T) {
 		if f.code != "model_not_found" {
 			t.Errorf("an unknown model is counted: %s", f.body)
 		}
+	}
+}
+
+// TestP100LargeAnswers: large requests and answers of other calls go through whole.
+func TestP100LargeAnswers(t *testing.T) {
+	answer := `{"object":"list","model":"m","data":[{"embedding":[` + strings.Repeat("0.123456789,", 250_000) + `0]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer[:1000])
+		_ = http.NewResponseController(w).Flush() // P99: it comes in two pieces
+		_, _ = io.WriteString(w, answer[1000:])
+	})
+	h, _ := serve(t, provider(u))
+	body := `{"model":"m","input":"` + strings.Repeat("text ", 500_000) + `"}`
+	r := ask(h, "POST", "/v1/embeddings", body)
+	if got := bodyOf(t, r); r.StatusCode != 200 || got != answer || u.bodies[0] != body {
+		t.Errorf("%d: %d bytes of %d", r.StatusCode, len(got), len(answer))
 	}
 }
 

@@ -75,7 +75,7 @@ type place struct {
 
 // Binder binds a candidate to its rooms. It is implemented where the rooms are put together.
 type Binder interface {
-	Bind(c gateway.Candidate, op gateway.Operation, snapshot *catalog.Snapshot) Candidate
+	Bind(c gateway.Candidate, p gateway.Protocol, op gateway.Operation, snapshot *catalog.Snapshot) Candidate
 	// Changes is what the rooms count their changes with.
 	Changes() *resilience.Changes
 	// Strategy returns the memory of a strategy: one per name, kept over reloads.
@@ -174,7 +174,7 @@ func (p *Pool) add(b *Board, ti int, c gateway.Candidate, key poolKey, ids inter
 		exclude(gateway.Unavailable)
 		return
 	}
-	bound := b.binder.Bind(c, key.operation, b.Snapshot)
+	bound := b.binder.Bind(c, key.protocol, key.operation, b.Snapshot)
 	bound.Candidate = c
 	bound.ID, bound.Target = len(p.Candidates), ti
 	bound.Provider = ids.id("p/" + string(conn.Provider.ID))

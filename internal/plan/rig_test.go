@@ -35,7 +35,7 @@ type house struct {
 	changes    resilience.Changes
 }
 
-func (h *house) Bind(c gateway.Candidate, _ gateway.Operation, s *catalog.Snapshot) Candidate {
+func (h *house) Bind(c gateway.Candidate, _ gateway.Protocol, _ gateway.Operation, s *catalog.Snapshot) Candidate {
 	set := s.Settings(c.Connection.ID)
 	alive := h.health.Bind(c)
 	return Candidate{Breaker: h.breaker.Bind(c, set.Breaker), Cooldown: h.cooldown.Bind(c, set.Cooldown),
