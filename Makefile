@@ -4,7 +4,7 @@ BIN      := bin/spillway
 SOURCES  := $(shell find . -name '*.go' -not -path './e2e/*') go.mod go.sum
 FUZZTIME ?= 60s
 
-.PHONY: run build test check race fuzz bench e2e suite soak generate lint clean
+.PHONY: run build test check race fuzz bench e2e agents suite soak generate lint clean
 
 run: build ## start the gateway; with no keys it runs on the built-in lab and prints a curl line that answers
 	@exec $(BIN) serve $(ARGS)
@@ -52,8 +52,11 @@ soak: build ## the long runs: 100 000 streams with aborts, and P6 in real time
 	$(GO) test -tags soak -run Soak -timeout 60m -v ./internal/app
 	$(BIN) lab run --scenario p6
 
-e2e: ## real SDKs (JavaScript, Python, Go) against the binary over the lab
-	cd e2e && $(GO) test -count=1 ./...
+e2e: ## real SDKs (JavaScript, Python, Go) against the binary over the lab; about seven minutes once all is installed
+	cd e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 40m -v .
+
+agents: ## by hand: real coding agents against the binary; downloads 0.1 to 0.7 GB each (ARGS='-only pi -keep')
+	cd e2e && $(GO) run -tags agents ./agents $(ARGS)
 
 clean:
 	rm -rf bin

@@ -16,10 +16,6 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// The Go SDK has one error type; its status and the place where it comes say what the classes of the others do.
-var goNames = classNames{"authentication": "status 401", "rate_limit": "status 429", "internal": "status 5xx", "bad_request": "status 400",
-	"not_found": "status 404", "permission": "status 403", "connection": "connection", "timeout": "deadline", "in_stream": "in stream"}
-
 // runGo makes the calls of a plan with the Go SDK.
 func runGo(t *testing.T, p plan, saw func(seen)) {
 	left := make(chan call, len(p.Calls))

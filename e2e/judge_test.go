@@ -22,6 +22,7 @@ type seen struct {
 	IDs        int      `json:"ids"` // different ids of answers
 	Tools      []tool   `json:"tools"`
 	Models     []string `json:"models"`
+	Vectors    []int    `json:"vectors"` // dimensions of the embeddings
 	Error      *failure `json:"error"`
 }
 
@@ -44,28 +45,8 @@ const (
 	toolTokens = 12
 )
 
-// classNames are the exception classes of an SDK, by a word of ours.
-type classNames map[string]string
-
-var (
-	jsNames = classNames{"authentication": "AuthenticationError", "rate_limit": "RateLimitError", "internal": "InternalServerError",
-		"bad_request": "BadRequestError", "not_found": "NotFoundError", "permission": "PermissionDeniedError",
-		"connection": "APIConnectionError", "timeout": "APIConnectionTimeoutError", "in_stream": "APIError"}
-	pythonNames = with(jsNames, "timeout", "APITimeoutError")
-)
-
-func with(n classNames, word, class string) classNames {
-	out := classNames{word: class}
-	for k, v := range n {
-		if k != word {
-			out[k] = v
-		}
-	}
-	return out
-}
-
 // judge compares what was seen with what was wanted and returns everything that is wrong.
-func judge(c call, s seen, names classNames) []string {
+func judge(c call, s seen, k sdk) []string {
 	var bad []string
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -74,7 +55,7 @@ func judge(c call, s seen, names classNames) []string {
 	}
 	w := c.want
 	if w.raises != "" {
-		return judgeFailure(c, s, names)
+		return judgeFailure(c, s, k)
 	}
 	if s.Error != nil {
 		return []string{fmt.Sprintf("raised %s (status %d, code %q): %s", s.Error.Class, s.Error.Status, s.Error.Code, s.Error.Message)}
@@ -86,12 +67,10 @@ func judge(c call, s seen, names classNames) []string {
 		check(!slices.Contains(s.Models, "secret"), "models %q hold one that the key may not use", s.Models)
 		return bad
 	}
-	finish, legs, completion := []string{"stop"}, 1, textTokens
+	text, call := k.finish(c.API)
+	finish, legs, completion := []string{text}, 1, textTokens
 	if w.tool {
-		finish, legs, completion = []string{"tool_calls", "stop"}, 2, textTokens+toolTokens
-	}
-	if c.API == "responses" {
-		finish = slices.Repeat([]string{"completed"}, legs)
+		finish, legs, completion = []string{call, text}, 2, textTokens+toolTokens
 	}
 	check(s.Text == w.text, "text is %q, must be %q", s.Text, w.text)
 	check(slices.Equal(s.Finish, finish), "finish is %q, must be %q", s.Finish, finish)
@@ -105,7 +84,7 @@ func judge(c call, s seen, names classNames) []string {
 		check(len(s.Tools) == 0, "tool calls %+v came unasked", s.Tools)
 	}
 	usages := legs
-	if c.API == "chat" && c.Stream && !c.Usage {
+	if k.asksUsage && c.API == "chat" && c.Stream && !c.Usage {
 		usages, completion = 0, 0
 	}
 	check(s.Usages == usages, "usage came %d times, must be %d", s.Usages, usages)
@@ -120,10 +99,10 @@ func city(arguments string) bool {
 	return json.Unmarshal([]byte(arguments), &a) == nil && a.City != ""
 }
 
-func judgeFailure(c call, s seen, names classNames) []string {
+func judgeFailure(c call, s seen, k sdk) []string {
 	w := c.want
 	if s.Error == nil {
-		return []string{fmt.Sprintf("nothing was raised, must be %s; text %q, finish %q", names[w.raises], s.Text, s.Finish)}
+		return []string{fmt.Sprintf("nothing was raised, must be %s; text %q, finish %q", k.class(w.raises, c.API), s.Text, s.Finish)}
 	}
 	var bad []string
 	check := func(ok bool, format string, args ...any) {
@@ -132,8 +111,15 @@ func judgeFailure(c call, s seen, names classNames) []string {
 		}
 	}
 	e := s.Error
-	check(e.Class == names[w.raises], "raised %s, must be %s", e.Class, names[w.raises])
-	check(e.Status == w.status, "status is %d, must be %d", e.Status, w.status)
+	class, statuses := k.class(w.raises, c.API), []int{w.status}
+	switch {
+	case w.broken && k.inStream != nil:
+		statuses = k.inStream
+	case w.status == 0 && k.noStatus != nil:
+		statuses = k.noStatus
+	}
+	check(e.Class == class, "raised %s, must be %s", e.Class, class)
+	check(slices.Contains(statuses, e.Status), "status is %d, must be one of %d", e.Status, statuses)
 	check(strings.Contains(e.Message, w.says), "message lacks %q", w.says)
 	check(w.raises == "connection" || e.Message != "", "the error says nothing")
 	if !w.broken {
@@ -153,7 +139,7 @@ func judgeFailure(c call, s seen, names classNames) []string {
 func TestJudge(t *testing.T) {
 	c := call{Do: "generate", API: "chat", Stream: true, Usage: true, want: want{text: "a b c"}}
 	good := seen{Text: "a b c", Finish: []string{"stop"}, Ended: 1, IDs: 1, Usages: 1, Prompt: 5, Completion: 60, Total: 65}
-	if bad := judge(c, good, jsNames); len(bad) > 0 {
+	if bad := judge(c, good, openAI(jsNames)); len(bad) > 0 {
 		t.Errorf("a good answer: %q", bad)
 	}
 	for name, spoil := range map[string]func(*seen){
@@ -170,13 +156,13 @@ func TestJudge(t *testing.T) {
 	} {
 		s := good
 		spoil(&s)
-		if len(judge(c, s, jsNames)) == 0 {
+		if len(judge(c, s, openAI(jsNames))) == 0 {
 			t.Errorf("%s: the judge has nothing to say", name)
 		}
 	}
 	c.want = want{raises: "in_stream", broken: true, text: "a b c"}
 	cut := seen{Text: "a b", Error: &failure{Class: "APIError", Message: "cut"}}
-	if bad := judge(c, cut, jsNames); len(bad) > 0 {
+	if bad := judge(c, cut, openAI(jsNames)); len(bad) > 0 {
 		t.Errorf("a good failure: %q", bad)
 	}
 	for name, spoil := range map[string]func(*seen){
@@ -188,7 +174,7 @@ func TestJudge(t *testing.T) {
 	} {
 		s := cut
 		spoil(&s)
-		if len(judge(c, s, jsNames)) == 0 {
+		if len(judge(c, s, openAI(jsNames))) == 0 {
 			t.Errorf("failure, %s: the judge has nothing to say", name)
 		}
 	}

@@ -43,8 +43,8 @@ func startLab(t *testing.T, name string) sources {
 
 // labAttempt is what a source saw of one request.
 type labAttempt struct {
-	Source, Path, Fault string
-	Stream, Cancelled   bool
+	Source, Protocol, Path, Fault string
+	Stream, Cancelled             bool
 }
 
 // log asks the lab what was attempted. Any source of a lab answers for all.
@@ -123,13 +123,13 @@ func ready(t *testing.T, url string) {
 }
 
 // stubborn switches off what would keep the gateway away from a source that fails, so that every call meets a failure.
-const stubborn = `disable_cooling: true, resilience: {breaker: {consec_threshold: 1000, rate_threshold: 0, evidence_mode: "off"}}`
+const stubborn = `disable_cooling: true, resilience: {breaker: {consec_threshold: 1000, rate_threshold: 0, evidence_mode: "off"}, pacing: {unproven_cap: 0, aimd: {mode: "off"}}}`
 
 // providerYAML are a provider and its one connection per source. extra are further fields of the connections.
 func providerYAML(s sources, extra string, names ...string) string {
 	var providers, connections strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&providers, "  %s: {protocols: [openai, responses], base_url: %s/v1, class: apikey}\n", name, s[name])
+		fmt.Fprintf(&providers, "  %s: {protocols: [openai, responses, anthropic, gemini], base_url: %s/v1, class: apikey}\n", name, s[name])
 		fields := ""
 		if extra != "" {
 			fields = ", " + extra

@@ -24,10 +24,10 @@ type plan struct {
 // call is one thing to do with an SDK. Every generation offers a tool.
 type call struct {
 	Check   string `json:"check"` // unique name
-	Do      string `json:"do"`    // generate | list | model
+	Do      string `json:"do"`    // generate | list | model | count | embed
 	Base    string `json:"base"`  // base URL as the SDK takes it
 	Key     string `json:"key"`
-	API     string `json:"api,omitempty"` // chat | responses
+	API     string `json:"api,omitempty"` // chat | compatible | responses | messages | gemini
 	Stream  bool   `json:"stream,omitempty"`
 	Usage   bool   `json:"usage,omitempty"` // ask for usage in a chat stream
 	Model   string `json:"model,omitempty"`
@@ -51,10 +51,10 @@ type want struct {
 const patience = 60_000
 
 // series plans perKind calls; every fifth asks for the tool.
-func series(ctx context.Context, s sources, base, name, api string, stream bool) ([]call, error) {
+func (k sdk) series(ctx context.Context, s sources, root, name, api string, stream bool) ([]call, error) {
 	var list []call
 	for i := range perKind {
-		c := call{Check: fmt.Sprintf("%s/%s/%s/%02d", name, api, mode(stream), i+1), Do: "generate", Base: base + "/v1", Key: "unused",
+		c := call{Check: fmt.Sprintf("%s/%s/%s/%02d", name, api, mode(stream), i+1), Do: "generate", Base: k.base(root, api), Key: "unused",
 			API: api, Stream: stream, Usage: i%2 == 0, Model: "smart", Timeout: patience}
 		c.Prompt = "Question " + c.Check
 		if c.want.tool = i%5 == 4; c.want.tool {
@@ -111,18 +111,18 @@ func failingYAML(s sources) string {
 	}
 	// A silent source is left after half a second; streamed or not, a request ends within seconds.
 	return providerYAML(s, stubborn, names...) + combos.String() +
-		"timeouts: {first_content: 500ms, last_chance: 1s, request: 10s}\nwaits: {stall_window: 2s}\nlimits: {attempts: 3}\n"
+		"timeouts: {first_content: 500ms, last_chance: 1s, request: 5s}\nwaits: {stall_window: 2s}\nlimits: {attempts: 3}\n"
 }
 
 var failKinds = []string{"unauthorized", "limited", "broken", "silent", "toolong", "cut", "inband", "refused"}
 
-// calls is everything that every SDK must get right.
-func (b *bench) calls(ctx context.Context) ([]call, error) {
-	list := b.simple()
+// calls is everything that an SDK must get right.
+func (b *bench) calls(ctx context.Context, k sdk) ([]call, error) {
+	list := b.simple(k)
 	for _, gw := range []struct{ name, url string }{{"turns", b.turns}, {"defaults", b.defaults}} {
-		for _, api := range []string{"chat", "responses"} {
+		for _, api := range k.apis {
 			for _, stream := range []bool{false, true} {
-				more, err := series(ctx, b.lab, gw.url, gw.name, api, stream)
+				more, err := k.series(ctx, b.lab, gw.url, gw.name, api, stream)
 				if err != nil {
 					return nil, err
 				}
@@ -130,44 +130,49 @@ func (b *bench) calls(ctx context.Context) ([]call, error) {
 			}
 		}
 	}
-	failures, err := b.failures(ctx)
+	failures, err := b.failures(ctx, k)
 	return append(list, failures...), err
 }
 
-// simple are the calls around generation: lists of models, and a gateway with client keys.
-func (b *bench) simple() []call {
-	one := call{Do: "generate", API: "chat", Key: "unused", Timeout: patience, Prompt: "hello"}
-	with := func(check, base string, f func(*call)) call {
-		c := one
-		c.Check, c.Base = check, base+"/v1"
+// simple are the calls around generation: models that do not exist, a gateway with client keys, a gateway that is gone,
+// and lists of models where the SDK has them.
+func (b *bench) simple(k sdk) []call {
+	var list []call
+	add := func(api, check, root string, f func(*call)) {
+		c := call{Check: check + "/" + api, Do: "generate", API: api, Base: k.base(root, api), Key: "unused", Timeout: patience, Prompt: "hello"}
 		f(&c)
-		return c
+		list = append(list, c)
 	}
-	return []call{
-		with("models/list", b.turns, func(c *call) { c.Do, c.want.models = "list", []string{"smart"} }),
-		with("models/retrieve", b.turns, func(c *call) { c.Do, c.Model, c.want.models = "model", "smart", []string{"smart"} }),
-		with("models/missing", b.turns, func(c *call) {
-			c.Do, c.Model, c.want = "model", "no-such-model", want{raises: "not_found", status: 404, says: "no-such-model"}
-		}),
-		with("model/missing", b.turns, func(c *call) {
+	for _, api := range k.failing() {
+		add(api, "model/missing", b.turns, func(c *call) {
 			c.Model, c.want = "no-such-model", want{raises: "not_found", status: 404, says: "no-such-model"}
-		}),
-		with("locked/list", b.locked, func(c *call) { c.Do, c.Key, c.want.models = "list", b.key, []string{"smart"} }),
-		with("locked/wrong-key", b.locked, func(c *call) {
+		})
+		add(api, "locked/wrong-key", b.locked, func(c *call) {
 			c.Model, c.Key, c.want = "smart", "sk-spw-wrong", want{raises: "authentication", status: 401}
-		}),
-		with("locked/list-wrong-key", b.locked, func(c *call) {
-			c.Do, c.Key, c.want = "list", "sk-spw-wrong", want{raises: "authentication", status: 401}
-		}),
-		with("locked/other-model", b.locked, func(c *call) {
+		})
+		add(api, "locked/other-model", b.locked, func(c *call) {
 			c.Model, c.Key, c.want = "secret", b.key, want{raises: "permission", status: 403}
-		}),
-		with("gone", "http://127.0.0.1:1", func(c *call) { c.Model, c.want = "smart", want{raises: "connection"} }),
+		})
+		add(api, "gone", "http://127.0.0.1:1", func(c *call) { c.Model, c.want = "smart", want{raises: "connection"} })
 	}
+	if !k.lists {
+		return list
+	}
+	api := k.apis[0]
+	add(api, "models/list", b.turns, func(c *call) { c.Do, c.want.models = "list", []string{"smart"} })
+	add(api, "models/retrieve", b.turns, func(c *call) { c.Do, c.Model, c.want.models = "model", "smart", []string{"smart"} })
+	add(api, "models/missing", b.turns, func(c *call) {
+		c.Do, c.Model, c.want = "model", "no-such-model", want{raises: "not_found", status: 404, says: "no-such-model"}
+	})
+	add(api, "locked/list", b.locked, func(c *call) { c.Do, c.Key, c.want.models = "list", b.key, []string{"smart"} })
+	add(api, "locked/list-wrong-key", b.locked, func(c *call) {
+		c.Do, c.Key, c.want = "list", "sk-spw-wrong", want{raises: "authentication", status: 401}
+	})
+	return list
 }
 
 // failures are the calls for which nothing is left: each must raise the class that fits.
-func (b *bench) failures(ctx context.Context) ([]call, error) {
+func (b *bench) failures(ctx context.Context, k sdk) ([]call, error) {
 	const prompt = "What remains when everything fails?"
 	text, err := b.lab.answer(ctx, "truth", prompt)
 	if err != nil {
@@ -178,17 +183,25 @@ func (b *bench) failures(ctx context.Context) ([]call, error) {
 		"unauthorized": both(want{raises: "authentication", status: 401, says: "Incorrect API key provided"}),
 		"limited":      both(want{raises: "rate_limit", status: 429}),
 		"broken":       both(want{raises: "internal", status: 500, says: "The server had an error"}),
-		"silent":       both(want{raises: "internal", status: 504}),
+		"silent":       both(want{raises: "gateway_timeout", status: 504}),
 		"toolong":      both(want{raises: "bad_request", status: 400, says: "maximum context length"}),
-		"cut":          {{raises: "internal", status: 502}, half},
+		"cut":          {{raises: "bad_gateway", status: 502}, half},
 		"inband":       {{raises: "internal", status: 500, says: "The server is overloaded"}, half},
-		"refused":      both(want{raises: "internal", status: 502}),
+		"refused":      both(want{raises: "bad_gateway", status: 502}),
 	}
 	var list []call
 	for _, kind := range failKinds {
-		for _, api := range []string{"chat", "responses"} {
+		for _, api := range k.failing() {
 			for i, w := range table[kind] {
-				c := call{Check: strings.Join([]string{"failing", kind, api, mode(i == 1)}, "/"), Do: "generate", Base: b.fails + "/v1",
+				if kind == "inband" && i == 0 { // the status is that of the error's type, where it says more than "failed"
+					switch api {
+					case "messages":
+						w.raises, w.status = "overloaded", 529
+					case "gemini":
+						w.status = 503
+					}
+				}
+				c := call{Check: strings.Join([]string{"failing", kind, api, mode(i == 1)}, "/"), Do: "generate", Base: k.base(b.fails, api),
 					Key: "unused", API: api, Stream: i == 1, Model: "all-" + kind, Prompt: prompt, Timeout: patience, want: w}
 				list = append(list, c)
 				if kind == "silent" { // the client's own patience ends first
@@ -199,6 +212,14 @@ func (b *bench) failures(ctx context.Context) ([]call, error) {
 		}
 	}
 	return list, nil
+}
+
+// failing are the APIs whose errors are judged.
+func (k sdk) failing() []string {
+	if k.fails != nil {
+		return k.fails
+	}
+	return k.apis
 }
 
 func both(w want) [2]want { return [2]want{w, w} }

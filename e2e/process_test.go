@@ -31,7 +31,8 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// built compiles the gateway once per run and returns the path of the binary.
+// built compiles the gateway once per run and returns the path of the binary. A binary that the variable E2E_SPILLWAY
+// names is taken as it is.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs(".run")
 	if err != nil {
@@ -39,6 +40,9 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
+	}
+	if given := os.Getenv("E2E_SPILLWAY"); given != "" {
+		return given, nil
 	}
 	bin := filepath.Join(dir, "spillway")
 	began := time.Now()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,12 +60,15 @@ func plainEnv() []string {
 	var out []string
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(strings.ToUpper(kv), "=")
-		if !strings.HasPrefix(name, "OPENAI_") && !strings.HasSuffix(name, "_PROXY") {
+		if !strings.HasSuffix(name, "_PROXY") && !slices.ContainsFunc(steering, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			out = append(out, kv)
 		}
 	}
 	return out
 }
+
+// steering are the beginnings of the names of variables that the SDKs listen to.
+var steering = []string{"OPENAI_", "ANTHROPIC_", "CLAUDE", "GEMINI_", "GOOGLE", "LITELLM_", "NODE_OPTIONS"}
 
 // installed makes sure that a folder holds what its lock file says: install runs when the lock file has changed since it
 // last went through. It is done once per run and folder.
@@ -139,19 +143,38 @@ func node(t *testing.T, major int) string {
 	return ""
 }
 
-// python installs the Python packages into a virtual environment and returns its interpreter.
-func python(t *testing.T) string {
+// python installs the packages that python/NAME.txt pins into a virtual environment and returns its interpreter. LiteLLM
+// pins versions of the others' dependencies, so that it needs an environment of its own.
+func python(t *testing.T, name string) string {
 	t.Helper()
-	venv, err := filepath.Abs("python/.venv")
+	venv, err := filepath.Abs("python/.venv-" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	exe := filepath.Join(venv, "bin", "python")
-	installed(t, "python/requirements.txt", venv, func(ctx context.Context) error {
+	installed(t, "python/"+name+".txt", venv, func(ctx context.Context) error {
 		if err := tell(ctx, "python", "python3", "-m", "venv", "--clear", venv); err != nil {
 			return err
 		}
-		return tell(ctx, "python", exe, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt")
+		return tell(ctx, "python", exe, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", name+".txt")
 	})
+	return exe
+}
+
+// program compiles one of the Go programs under golang/. The first time takes minutes: the SDKs are large.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	installing.Lock()
+	defer installing.Unlock()
+	binary(t) // makes the folder
+	exe, err := filepath.Abs(filepath.Join(".run", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := tell(deadline(t), ".", "go", "build", "-p", "1", "-o", exe, "./golang/"+name); err != nil {
+		t.Fatal(err)
+	}
+	say("built %s in %s", name, time.Since(began).Round(time.Second))
 	return exe
 }

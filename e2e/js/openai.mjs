@@ -1,19 +1,12 @@
 // Makes the calls of a plan with one generation of the OpenAI SDK and reports what it saw, one JSON line per call. It
 // judges nothing. usage: node openai.mjs PACKAGE PLAN.json
-import { readFile } from 'node:fs/promises';
+import { about, failure, run, toolResult } from './frame.mjs';
 
-const [pkg, planFile] = process.argv.slice(2);
+const [pkg] = process.argv.slice(2);
 const { default: OpenAI } = await import(pkg);
-const plan = JSON.parse(await readFile(planFile, 'utf8'));
 
-const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
-const about = { name: 'weather', description: 'The weather in a city', parameters };
 const chatTools = [{ type: 'function', function: about }];
 const responseTools = [{ type: 'function', strict: false, ...about }];
-
-const fresh = (check) => ({
-  check, text: '', finish: [], ended: 0, late: 0, usages: 0, prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, ids: 0,
-});
 
 function count(seen, usage) {
   if (!usage) return;
@@ -107,11 +100,11 @@ async function responseStream(client, call, input, seen) {
 const ways = {
   chat: {
     whole: chatWhole, stream: chatStream,
-    result: (t) => ({ role: 'tool', tool_call_id: t.id, content: plan.tool_result }),
+    result: (t) => ({ role: 'tool', tool_call_id: t.id, content: toolResult }),
   },
   responses: {
     whole: responseWhole, stream: responseStream,
-    result: (t) => ({ type: 'function_call_output', call_id: t.id, output: plan.tool_result }),
+    result: (t) => ({ type: 'function_call_output', call_id: t.id, output: toolResult }),
   },
 };
 
@@ -125,8 +118,7 @@ async function generate(client, call, seen) {
   await one(client, call, [...messages, ...said, ...tools.map(way.result)], seen);
 }
 
-async function make(call) {
-  const seen = fresh(call.check);
+await run(async (call, seen) => {
   const client = new OpenAI({ apiKey: call.key, baseURL: call.base, maxRetries: 0, timeout: call.timeout_ms });
   try {
     if (call.do === 'list') {
@@ -138,14 +130,6 @@ async function make(call) {
       await generate(client, call, seen);
     }
   } catch (e) {
-    seen.error = { class: e.constructor.name, status: e.status ?? 0, code: e.code ?? '', message: e.message };
-    if (!(e instanceof OpenAI.OpenAIError)) seen.error.message += '\n' + e.stack;
+    seen.error = failure(e, e.status, e instanceof OpenAI.OpenAIError);
   }
-  console.log(JSON.stringify(seen));
-}
-
-const left = [...plan.calls];
-const lane = async () => {
-  for (let call; (call = left.shift()); ) await make(call);
-};
-await Promise.all(Array.from({ length: plan.lanes }, lane));
+});

@@ -3,28 +3,13 @@
 usage: python openai_calls.py PLAN.json
 """
 
-import json
-import queue
-import sys
-import threading
-
 import openai
 
-ABOUT = {
-    "name": "weather",
-    "description": "The weather in a city",
-    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-}
+from frame import ABOUT, RESULT, run
+
 CHAT_TOOLS = [{"type": "function", "function": ABOUT}]
 RESPONSE_TOOLS = [{"type": "function", "strict": False, **ABOUT}]
 ENDS = ("response.completed", "response.incomplete", "response.failed")
-
-
-def fresh(check):
-    seen = dict.fromkeys(
-        ("ended", "late", "usages", "prompt_tokens", "completion_tokens", "total_tokens", "ids"), 0
-    )
-    return {"check": check, "text": "", "finish": [], **seen}
 
 
 def count(seen, usage):
@@ -123,13 +108,13 @@ def response_stream(client, call, items, seen):
     return function_calls(last.output), [o.model_dump(exclude_none=True) for o in last.output]
 
 
-def generate(client, call, seen, result):
+def generate(client, call, seen):
     if call["api"] == "chat":
         one = chat_stream if call.get("stream") else chat_whole
-        answer = lambda t: {"role": "tool", "tool_call_id": t["id"], "content": result}
+        answer = lambda t: {"role": "tool", "tool_call_id": t["id"], "content": RESULT}
     else:
         one = response_stream if call.get("stream") else response_whole
-        answer = lambda t: {"type": "function_call_output", "call_id": t["id"], "output": result}
+        answer = lambda t: {"type": "function_call_output", "call_id": t["id"], "output": RESULT}
     messages = [{"role": "user", "content": call["prompt"]}]
     tools, said = one(client, call, messages, seen)
     if tools:
@@ -137,50 +122,16 @@ def generate(client, call, seen, result):
         one(client, call, [*messages, *said, *map(answer, tools)], seen)
 
 
-def make(call, result):
-    seen = fresh(call["check"])
-    client = openai.OpenAI(
+def make(call, seen):
+    with openai.OpenAI(
         api_key=call["key"], base_url=call["base"], max_retries=0, timeout=call["timeout_ms"] / 1000
-    )
-    try:
+    ) as client:
         if call["do"] == "list":
             seen["models"] = [m.id for m in client.models.list()]
         elif call["do"] == "model":
             seen["models"] = [client.models.retrieve(call["model"]).id]
         else:
-            generate(client, call, seen, result)
-    except Exception as e:  # whatever it is, the judge wants to know
-        status = getattr(e, "status_code", 0)
-        seen["error"] = {
-            "class": type(e).__name__, "status": status, "code": getattr(e, "code", "") or "", "message": str(e)
-        }
-    finally:
-        client.close()
-    return seen
+            generate(client, call, seen)
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as f:
-        plan = json.load(f)
-    left, out = queue.SimpleQueue(), threading.Lock()
-    for call in plan["calls"]:
-        left.put(call)
-
-    def lane():
-        while True:
-            try:
-                call = left.get_nowait()
-            except queue.Empty:
-                return
-            line = json.dumps(make(call, plan["tool_result"]))
-            with out:
-                print(line, flush=True)
-
-    lanes = [threading.Thread(target=lane) for _ in range(plan["lanes"])]
-    for t in lanes:
-        t.start()
-    for t in lanes:
-        t.join()
-
-
-main()
+run(make)

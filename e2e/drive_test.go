@@ -10,29 +10,13 @@ import (
 // lanes is how many calls an SDK makes at once: enough to be quick over sources that ask for a second of patience.
 const lanes = 6
 
-func TestOpenAIJavaScript6(t *testing.T) {
-	exe := node(t, 20)
-	drive(t, jsNames, func(t *testing.T, p plan, saw func(seen)) { script(t, "js", p, saw, exe, "openai.mjs", "openai-v6") })
-}
-
-func TestOpenAIJavaScript7(t *testing.T) {
-	exe := node(t, 22)
-	drive(t, jsNames, func(t *testing.T, p plan, saw func(seen)) { script(t, "js", p, saw, exe, "openai.mjs", "openai-v7") })
-}
-
-func TestOpenAIPython(t *testing.T) {
-	exe := python(t)
-	drive(t, pythonNames, func(t *testing.T, p plan, saw func(seen)) { script(t, "python", p, saw, exe, "openai_calls.py") })
-}
-
-func TestOpenAIGo(t *testing.T) {
-	drive(t, goNames, runGo)
-}
+// protocols are the protocols behind the APIs, as the lab names them.
+var protocols = map[string]string{"chat": "openai", "compatible": "openai", "responses": "responses", "messages": "anthropic", "gemini": "gemini"}
 
 // drive runs the whole plan through one SDK against gateways of its own, and judges.
-func drive(t *testing.T, names classNames, run func(*testing.T, plan, func(seen))) {
+func drive(t *testing.T, k sdk, run func(*testing.T, plan, func(seen))) {
 	b := newBench(t)
-	calls, err := b.calls(deadline(t))
+	calls, err := b.calls(deadline(t), k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,35 +43,35 @@ func drive(t *testing.T, names classNames, run func(*testing.T, plan, func(seen)
 			t.Errorf("%s: %d reports, must be 1", c.Check, len(got))
 			continue
 		}
-		if bad := judge(c, got[0], names); len(bad) > 0 {
+		if bad := judge(c, got[0], k); len(bad) > 0 {
 			t.Errorf("%s: %s", c.Check, strings.Join(bad, "\n\t"))
 		}
 	}
 	if len(reports) != len(calls) {
 		t.Errorf("%d different reports of %d calls", len(reports), len(calls))
 	}
-	b.checkLog(t)
+	b.checkLog(t, k)
 }
 
-// checkLog asks the lab whether the calls really met all five ways of failing, in both APIs, streamed and not. Without it
+// checkLog asks the lab whether the calls really met all five ways of failing, in every API, streamed and not. Without it
 // a gateway that never asks lab-a would look fine.
-func (b *bench) checkLog(t *testing.T) {
+func (b *bench) checkLog(t *testing.T, k sdk) {
 	t.Helper()
 	met := map[string]map[string]int{}
 	for _, a := range b.lab.log(t, "lab-a") {
 		if a.Source != "lab-a" {
 			continue
 		}
-		kind := a.Path + " " + mode(a.Stream)
+		kind := a.Protocol + " " + mode(a.Stream)
 		if met[kind] == nil {
 			met[kind] = map[string]int{}
 		}
 		met[kind][a.Fault]++
 	}
 	want := []string{"status", "rate_limit", "reset_before_headers", "error_first", "cut"}
-	for _, path := range []string{"/v1/chat/completions", "/v1/responses"} {
+	for _, api := range k.apis {
 		for _, stream := range []bool{false, true} {
-			kind := path + " " + mode(stream)
+			kind := protocols[api] + " " + mode(stream)
 			for _, fault := range want {
 				if met[kind][fault] == 0 {
 					t.Errorf("%s never met %s", kind, fault)

@@ -1,0 +1,168 @@
+//go:build agents
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// patience is how long an agent may take for one prompt.
+const patience = 2 * time.Minute
+
+func hasVerb(s string) bool { return strings.Contains(s, "%s") }
+
+// folder is where an agent is installed.
+func (b *bench) folder(a agent) string { return filepath.Join(b.dir, a.name) }
+
+// install has npm put the agent into its folder.
+func (b *bench) install(ctx context.Context, a agent) error {
+	if _, err := os.Stat(filepath.Join(b.folder(a), "node_modules", a.bin)); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(b.folder(a), 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "npm", "install", "--no-progress", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", a.pkg+"@"+a.version)
+	cmd.Dir = b.folder(a)
+	cmd.Env = append(os.Environ(), "PATH="+b.path())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("npm install %s@%s: %w\n%s", a.pkg, a.version, err, out)
+	}
+	return nil
+}
+
+// step is one prompt for an agent.
+type step struct {
+	name, prompt, want string
+	tool               bool
+}
+
+// try runs an agent through both steps, writes the transcript and returns what was wrong.
+func (b *bench) try(ctx context.Context, a agent) []string {
+	if err := b.install(ctx, a); err != nil {
+		return []string{err.Error()}
+	}
+	var bad []string
+	var transcript bytes.Buffer
+	fmt.Fprintf(&transcript, "%s %s\n", a.pkg, a.version)
+	for _, s := range []step{
+		{name: "greeting", prompt: "hi", want: greeting},
+		{name: "tool loop", prompt: "call the tool: read the file note.txt and say what it says", want: secret, tool: true},
+	} {
+		for _, wrong := range b.step(ctx, a, s, &transcript) {
+			bad = append(bad, s.name+": "+wrong)
+		}
+	}
+	for _, wrong := range bad {
+		fmt.Fprintf(&transcript, "\nWRONG: %s\n", wrong)
+	}
+	file := filepath.Join(b.dir, "transcripts", a.name+".txt")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return append(bad, err.Error())
+	}
+	if err := os.WriteFile(file, transcript.Bytes(), 0o644); err != nil {
+		return append(bad, err.Error())
+	}
+	return bad
+}
+
+func (b *bench) step(ctx context.Context, a agent, s step, transcript *bytes.Buffer) []string {
+	cmd, err := b.command(ctx, a, s)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer os.RemoveAll(filepath.Dir(cmd.Dir))
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	b.begin()
+	began := time.Now()
+	failed := cmd.Run()
+	took := time.Since(began)
+	seen, err := b.end(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	fmt.Fprintf(transcript, "\n== %s (%.1f s)\n$ %s\n%s", s.name, took.Seconds(), strings.Join(append([]string{filepath.Base(cmd.Path)}, cmd.Args[1:]...), " "), out.String())
+	if stderr.Len() > 0 {
+		fmt.Fprintf(transcript, "-- stderr\n%s", stderr.String())
+	}
+	fmt.Fprintf(transcript, "-- the second upstream answered: %s\n-- the first upstream died under %d attempts\n-- other hosts: %s\n",
+		strings.Join(seen.answers, ", "), seen.died, orNone(seen.hosts))
+	return seen.judge(a, s, failed, out.String())
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// judge says what was wrong with a step.
+func (s *sight) judge(a agent, st step, failed error, out string) []string {
+	var bad []string
+	if failed != nil {
+		bad = append(bad, failed.Error())
+	}
+	if !strings.Contains(out, st.want) {
+		bad = append(bad, fmt.Sprintf("the output lacks %q", st.want))
+	}
+	if s.died == 0 {
+		bad = append(bad, "no attempt met the upstream that dies")
+	}
+	if called := slices.ContainsFunc(s.answers, func(x string) bool { return strings.Contains(x, "tool call") }); called != st.tool {
+		bad = append(bad, fmt.Sprintf("tool call made: %t, must be %t", called, st.tool))
+	}
+	for _, h := range s.hosts {
+		if !slices.Contains(a.allowed, h) {
+			bad = append(bad, "it tried to reach "+h)
+		}
+	}
+	return bad
+}
+
+// command is the agent with a prompt, an empty home and a working directory that holds one note.
+func (b *bench) command(ctx context.Context, a agent, s step) (*exec.Cmd, error) {
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		return nil, err
+	}
+	home, work := filepath.Join(dir, "home"), filepath.Join(dir, "work")
+	for _, d := range []string{home, work} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(work, "note.txt"), []byte(secret+"\n"), 0o644); err != nil {
+		return nil, err
+	}
+	if err := write(home, b.gateway, a.files); err != nil {
+		return nil, err
+	}
+	if err := write(work, b.gateway, a.project); err != nil {
+		return nil, err
+	}
+	b.upstream.note(filepath.Join(work, "note.txt"))
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	context.AfterFunc(ctx, cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(b.folder(a), "node_modules", a.bin), append(slices.Clone(a.args), s.prompt)...)
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Dir = work
+	cmd.Env = []string{"PATH=" + b.path(), "HOME=" + home, "TMPDIR=" + dir, "TERM=dumb", "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost",
+		"HTTPS_PROXY=" + b.proxy.url(), "HTTP_PROXY=" + b.proxy.url(), "https_proxy=" + b.proxy.url(), "http_proxy=" + b.proxy.url()}
+	if a.name == "codex" {
+		cmd.Env = append(cmd.Env, "CODEX_HOME="+filepath.Join(home, ".codex"))
+	}
+	for _, kv := range a.env {
+		cmd.Env = append(cmd.Env, at(kv, b.gateway))
+	}
+	return cmd, nil
+}
