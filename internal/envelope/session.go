@@ -52,13 +52,22 @@ func SessionOf(e *gateway.Envelope, h http.Header) (name string, by Source) {
 func fingerprint(b []byte, spans []gateway.Span) string {
 	m := mixer{0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f}
 	for _, s := range spans {
-		m.write(b[s.Start:s.End])
+		p := b[s.Start:s.End]
+		if len(p) > 2*fingerEnd { // a long text is told by its ends and its length
+			m.write(p[:fingerEnd])
+			m.a ^= uint64(len(p))
+			p = p[len(p)-fingerEnd:]
+		}
+		m.write(p)
 	}
 	var out [16]byte
 	binary.BigEndian.PutUint64(out[:8], fold(m.a^0x165667b19e3779f9, m.b^0x27d4eb2f165667c5))
 	binary.BigEndian.PutUint64(out[8:], fold(m.b^0xff51afd7ed558ccd, m.a^0xc4ceb9fe1a85ec53))
 	return string(out[:])
 }
+
+// fingerEnd is how much of either end of a long text a fingerprint looks at.
+const fingerEnd = 16 << 10
 
 // mixer has two lanes of 64 bits; each takes 16 bytes per step by one wide multiplication.
 type mixer struct{ a, b uint64 }
