@@ -15,6 +15,8 @@ import (
 	"spillway/internal/gateway"
 	"spillway/internal/lab"
 	"spillway/internal/lab/fault"
+	"spillway/internal/lab/scenario"
+	"spillway/internal/resilience/affinity"
 )
 
 // talk is one conversation of a client that sends no session id: each turn repeats what was said before.
@@ -300,6 +302,7 @@ func TestBondsSurviveARestart(t *testing.T) {
 		var at []string
 		for n := range 8 {
 			s := &talk{name: fmt.Sprint("client ", n)}
+			b.say(s)
 			list, at = append(list, s), append(at, b.say(s))
 		}
 		b.Restart(10 * time.Minute)
@@ -370,6 +373,48 @@ func TestAgentBodyStaysWhatItIs(t *testing.T) {
 		}
 		if list := b.Journeys(); list[0].Bound == "" || list[0].Bound != list[2].Connection {
 			t.Errorf("bound to %q, first served by %q", list[0].Bound, list[2].Connection)
+		}
+	})
+}
+
+// The room's defaults are the configuration's.
+func TestAffinityDefaults(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.Source("a")
+		b.Open(providers("a") + combo("a"))
+		if have := affinity.Config(b.app.config.Global().Affinity); have != affinity.Default() {
+			t.Errorf("configured by default: %+v, of the room: %+v", have, affinity.Default())
+		}
+	})
+}
+
+// A connection that is full is passed over like one that is out, and its session waits for nothing.
+func TestAFullConnectionIsPassedOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.SourceOf(scenario.Source{Name: "a", Latency: scenario.Between(5*time.Second, 5*time.Second)})
+		b.Open("providers:\n" + provider("a") + "connections:\n  - {id: a-1, provider: a, key: key-1, max_concurrent: 1}\n" +
+			"  - {id: a-2, provider: a, key: key-2, max_concurrent: 1}\n" + combo("a"))
+		q := chat(false)
+		q.Header = map[string]string{"X-Session-Id": "s"}
+		b.Right(b.Ask(q), "")
+		home := b.Journeys()[0].Connection
+		for _, r := range b.atOnce(2, q) {
+			b.Right(r, "")
+			if r.EndedAfter > 6*time.Second {
+				t.Errorf("a turn waited: %s", r.EndedAfter)
+			}
+		}
+		moved := 0
+		for _, j := range b.Journeys()[:2] {
+			if j.Connection != home {
+				moved++
+				if j.Moved != gateway.ConcurrencyFull {
+					t.Errorf("moved: %s", j.Moved)
+				}
+			}
+		}
+		if moved != 1 {
+			t.Errorf("%d of 2 turns went elsewhere", moved)
 		}
 	})
 }

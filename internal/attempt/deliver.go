@@ -39,6 +39,7 @@ func (r *run) deliver(f *flight) *gateway.Error {
 			f.end(verdict.Evidence{ClientGone: true})
 		}
 	}
+	r.remember(f)
 	r.ended(f, &r.history[f.slot])
 	j.Usage = f.outcome.Usage
 	return r.afterCommit(f)

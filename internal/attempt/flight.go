@@ -45,6 +45,7 @@ type flight struct {
 	facts    facts
 	phase    verdict.Phase
 
+	pinned  bool // what it has made is known to be at its connection
 	ready   bool // the head is good: it can be committed
 	outcome gateway.Outcome
 }

@@ -103,14 +103,18 @@ func (r *run) moved(served int) {
 		j.Moved = gateway.SessionReturned
 	case !ruling.OK():
 		j.Moved = ruling.Reason
-	default:
+	case ruling.Probe:
 		j.Moved = gateway.ProbeBusy // on trial, which is nothing for a request that can go elsewhere
+	case r.refused.Reason != 0:
+		j.Moved = r.refused.Reason // lost between the look and the taking
+	default:
+		j.Moved = gateway.NextCandidate
 	}
 }
 
-// patient lengthens the wait for the preferred target by what the session has cached there.
+// patient lengthens the wait for the session's own connection, when that has just failed, by what is cached there.
 func (r *run) patient(c *next.Config) {
-	if r.session.home >= 0 {
+	if n := len(r.history); n > 0 && r.session.home >= 0 && r.history[n-1].ID == r.session.home {
 		c.PreferWait = max(c.PreferWait, r.session.bond.Patience())
 	}
 }
@@ -184,10 +188,12 @@ func (r *run) sole(ref gateway.Ref) bool {
 	return true
 }
 
-// remember pins what an answer has made to the connection that made it, before the client can refer to it.
+// remember pins what an answer has made to the connection that made it: before the client can refer to it, or at the end
+// of a stream that tells its id late.
 func (r *run) remember(f *flight) {
-	if f.facts.id == "" || r.engine.Affinity == nil || r.job.Envelope.Unstored {
+	if f.facts.id == "" || f.pinned || r.engine.Affinity == nil || r.job.Envelope.Unstored {
 		return
 	}
+	f.pinned = true
 	r.engine.Affinity.RecordPin(r.object(f.facts.id), state.Identity(f.candidate.Candidate.Connection), time.Now())
 }

@@ -7,7 +7,7 @@
 //
 // A bond is a wish: the plan puts the bound connection first among those that are well. Only a success binds, moves or
 // renews it, a failure of the connection ends it, and it ends by itself when nobody comes. A pin is a fact: the object
-// is nowhere else. Both survive a restart; a renewal is stored now and then only.
+// is nowhere else. Both survive a restart; a renewal is stored now and then only, and a first turn not at all.
 //
 // What it never does: forbid anything, look at health, or keep more than it was told to.
 package affinity
@@ -65,6 +65,7 @@ type Room struct {
 	mu    sync.Mutex
 	cfg   Config
 	bonds *table[Bond]
+	fresh *table[Bond] // of first turns: most of them, in a batch, are the only ones
 	pins  *table[Pin]
 	last  time.Time // of the last record: a store lets the later one of a key win
 }
@@ -77,7 +78,8 @@ func New(o Options) *Room {
 	if o.Objects <= 0 {
 		o.Objects = 200_000
 	}
-	return &Room{keep: o.Keep, cfg: Default(), bonds: newTable[Bond](o.Sessions), pins: newTable[Pin](o.Objects)}
+	return &Room{keep: o.Keep, cfg: Default(), bonds: newTable[Bond](o.Sessions),
+		fresh: newTable[Bond](max(o.Sessions/4, 1)), pins: newTable[Pin](o.Objects)}
 }
 
 // Configure puts a configuration in force, for the sessions of before as well.
@@ -99,36 +101,59 @@ func (r *Room) On() bool {
 func (r *Room) Peek(k Key, now time.Time) (b Bond, mayReturn, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.bonds.find(k)
+	_, e := r.find(k)
 	if e == nil || !e.value.Live(r.cfg, now) {
 		return Bond{}, false, false
 	}
 	return e.value, e.value.MayReturn(r.cfg, now), true
 }
 
-// Record takes the end of an attempt that a request of the session made.
+// find returns a session's bond and the table that has it; mu is held.
+func (r *Room) find(k Key) (*table[Bond], *entry[Bond]) {
+	for _, t := range []*table[Bond]{r.bonds, r.fresh} {
+		if e := t.find(k); e != nil {
+			return t, e
+		}
+	}
+	return nil, nil
+}
+
+// Record takes the end of an attempt that a request of the session made. A first turn that only its prompt names is not
+// stored, and cannot push out a session that has had more: a batch has a great many of them, and they end there.
 func (r *Room) Record(k Key, ev Event, now time.Time) {
 	var out []resilience.Record
 	r.mu.Lock()
 	cfg, before, kept := r.cfg, Bond{}, time.Time{}
-	if e := r.bonds.find(k); e != nil {
+	in, e := r.find(k)
+	if e != nil {
 		before, kept = e.value, e.keptAt
+	}
+	forget := func(e *entry[Bond]) {
+		if !e.keptAt.IsZero() {
+			out = append(out, r.record(BondRoom, e.key, nil, now))
+		}
 	}
 	switch after := before.step(cfg, ev, now); {
 	case after == before || cfg.TTL <= 0:
 	case after.Connection == "":
-		r.bonds.drop(k)
-		out = append(out, r.record(BondRoom, k, nil, now))
+		in.drop(k)
+		forget(e)
 	default:
 		after.Connection, after.Model = unique.Make(after.Connection).Value(), unique.Make(after.Model).Value()
-		e := r.bonds.put(k)
+		into := r.bonds
+		if ev.First && in != r.bonds {
+			into = r.fresh
+		}
+		if in != nil && in != into {
+			in.drop(k)
+		}
+		e = into.put(k)
 		e.value = after
-		if durable(cfg, before, after, kept, now) {
+		if into == r.bonds && durable(cfg, before, after, kept, now) {
 			e.keptAt = now
 			out = append(out, r.record(BondRoom, k, after, now))
 		}
-		r.bonds.trim(func(b *Bond) bool { return !b.Live(cfg, now) },
-			func(k Key) { out = append(out, r.record(BondRoom, k, nil, now)) })
+		into.trim(func(b *Bond) bool { return !b.Live(cfg, now) }, forget)
 	}
 	r.mu.Unlock()
 	r.save(out)
@@ -154,7 +179,7 @@ func (r *Room) RecordPin(k Key, connection string, now time.Time) {
 		e.value = Pin{Connection: unique.Make(connection).Value(), At: now}
 		out = append(out, r.record(PinRoom, k, e.value, now))
 		r.pins.trim(func(p *Pin) bool { return !p.Live(cfg, now) },
-			func(k Key) { out = append(out, r.record(PinRoom, k, nil, now)) })
+			func(e *entry[Pin]) { out = append(out, r.record(PinRoom, e.key, nil, now)) })
 	}
 	r.mu.Unlock()
 	r.save(out)
@@ -239,7 +264,7 @@ func restore[V any](r *Room, t *table[V], room string, records []resilience.Reco
 		e := t.put(f.key)
 		e.value, e.keptAt = f.value, sooner(f.at, now)
 	}
-	t.trim(func(v *V) bool { return !live(v) }, func(k Key) { out = append(out, r.record(room, k, nil, now)) })
+	t.trim(func(v *V) bool { return !live(v) }, func(e *entry[V]) { out = append(out, r.record(room, e.key, nil, now)) })
 	return out
 }
 
@@ -247,7 +272,7 @@ func restore[V any](r *Room, t *table[V], room string, records []resilience.Reco
 func (r *Room) Sessions() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.bonds.entries)
+	return len(r.bonds.entries) + len(r.fresh.entries)
 }
 
 // Objects counts the stored objects that are remembered.

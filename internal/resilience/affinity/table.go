@@ -16,7 +16,7 @@ type table[V any] struct {
 type entry[V any] struct {
 	key    Key
 	value  V
-	keptAt time.Time // of the last record
+	keptAt time.Time // of the last record; zero = the store knows nothing of it
 }
 
 func newTable[V any](limit int) *table[V] {
@@ -51,7 +51,7 @@ func (t *table[V]) drop(k Key) {
 
 // trim drops what is too much, and up to two of the oldest entries that are over, and calls gone for each. Each new entry
 // pays for two old ones, so what is over does not pile up.
-func (t *table[V]) trim(over func(*V) bool, gone func(Key)) {
+func (t *table[V]) trim(over func(*V) bool, gone func(*entry[V])) {
 	for n := 0; ; n++ {
 		el := t.order.Back()
 		if el == nil {
@@ -62,7 +62,7 @@ func (t *table[V]) trim(over func(*V) bool, gone func(Key)) {
 			return
 		}
 		t.drop(e.key)
-		gone(e.key)
+		gone(e)
 	}
 }
 
