@@ -375,3 +375,23 @@ func TestStoredResponses(t *testing.T) {
 		}
 	})
 }
+
+// A stream that tells its id at the end only is pinned then.
+func TestPinOfAStreamThatNamesItselfLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.Handle("a", func(w http.ResponseWriter, r *http.Request) {
+			sendEvents(w, "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1,\"delta\":\"served by "+bearer(r)+"\"}\n\n",
+				"event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":2,\"response\":{\"id\":\"resp_late\",\"object\":\"response\",\"status\":\"completed\",\"output\":[]}}\n\n")
+		})
+		b.Open(underStrategy("round-robin", keyed("a", 4)) + combo("a"))
+		first := b.respond("", `,"stream":true`)
+		for range 4 {
+			if r := b.respond("", first.next()+`,"stream":true`); r.by != first.by {
+				t.Errorf("served by %q, want %q: %s", r.by, first.by, r.verbatim)
+			}
+		}
+		if n := b.app.rooms.affinity.Objects(); n != 1 {
+			t.Errorf("%d objects", n)
+		}
+	})
+}
