@@ -9,39 +9,31 @@ import (
 // later are settings that are read and checked, but that nothing uses in this version. A path ends in * when it means
 // everything below. Whoever builds one takes its line out; TestLaterIsLater looks for names that give it away.
 var later = map[string]string{
-	"emergency_fallback":                    "",
-	"cache.*":                               "",
-	"responses.store":                       "",
-	"log.level":                             "use `serve --log-level`",
-	"log.bodies":                            "",
-	"connections[].meta":                    "",
-	"connections[].rate_limits.*":           "use `max_concurrent`",
-	"combos[].options.continuation":         "a broken stream ends in an error",
-	"combos[].options.stream_guarantee":     "",
-	"combos[].options.sticky_limit":         "",
-	"keys[].rpm":                            "",
-	"resilience.streams.continuation":       "",
-	"resilience.streams.early_commit":       "the combo's own `early_commit` works",
-	"resilience.streams.early_commit_after": "always 45s",
-	"resilience.streams.hold_bytes":         "always 256KiB",
-	"resilience.streams.hold_events":        "always 512",
-	"resilience.streams.heartbeat":          "always 15s",
-	"resilience.streams.end_grace":          "always 500ms",
-	"resilience.streams.refuse_empty":       "the combo's own `allow_empty` works",
-	"resilience.breaker.backend_down":       "run-time state is in memory",
+	"emergency_fallback":                "",
+	"cache.*":                           "",
+	"responses.store":                   "",
+	"log.bodies":                        "",
+	"connections[].meta":                "",
+	"connections[].rate_limits.*":       "use `max_concurrent`",
+	"combos[].options.continuation":     "a broken stream ends in an error",
+	"combos[].options.stream_guarantee": "",
+	"combos[].options.sticky_limit":     "",
+	"keys[].rpm":                        "",
+	"resilience.streams.continuation":   "",
+	"resilience.breaker.backend_down":   "run-time state is in memory",
 }
 
 // tells are selectors that appear in the code as soon as somebody uses a setting of later.
 var tells = []string{".EmergencyFallback", "Config().Cache", "cfg.Cache", "Responses.Store", ".RateLimits.RPM", ".StreamGuarantee",
-	".Options.StickyLimit", ".Options.Continuation", "Streams.HoldBytes", "Streams.Heartbeat", "Streams.EndGrace", "Streams.RefuseEmpty",
-	"Streams.EarlyCommit", "Log.Level"}
+	".Options.StickyLimit", ".Options.Continuation",
+}
 
 // atStart are settings that a reload does not change: they are taken when the process starts.
 var atStart = []string{"listen", "data", "database", "state", "limits.buffered_bytes", "log.decisions", "log.retention", "drain_timeout",
 	"journal_sync", "resilience.health.*", "resilience.outage.*"}
 
 // globalOnly are settings whose value under a provider or connection is not looked at.
-var globalOnly = []string{"timeouts.request", "resilience.pacing.queue.*", "resilience.streams.watchdog.*", "resilience.health.*",
+var globalOnly = []string{"timeouts.request", "resilience.pacing.queue.*", "resilience.streams.*", "resilience.health.*",
 	"resilience.outage.*", "resilience.affinity.*"}
 
 // notes say of a field what its comment in the code cannot know.

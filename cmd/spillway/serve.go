@@ -19,7 +19,7 @@ type serveCmd struct {
 	Database string `help:"Where durable objects live; this version knows sqlite, a file in the data directory." placeholder:"sqlite"`
 	State    string `help:"Where run-time state lives; this version knows memory, kept over restarts." placeholder:"memory"`
 	Profile  string `help:"Write a CPU profile of the whole run to this file, and allocations to FILE.allocs, for go tool pprof." placeholder:"FILE"`
-	LogLevel string `help:"debug, info, warn or error." enum:",debug,info,warn,error" default:""`
+	LogLevel string `help:"debug, info, warn or error. Default: log.level of the configuration, else info." enum:",debug,info,warn,error" default:""`
 }
 
 // gcPercent trades a few megabytes for processor time: the live heap of a gateway is small, so the collector's default
@@ -28,7 +28,7 @@ const gcPercent = 150
 
 // Run serves until the process is told to stop.
 func (s *serveCmd) Run(ctx context.Context, c *cli, o *out) error {
-	log, _ := logger(o.err, s.LogLevel)
+	log, level := logger(o.err, s.LogLevel)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -41,7 +41,11 @@ func (s *serveCmd) Run(ctx context.Context, c *cli, o *out) error {
 	}
 	a, err := app.Open(ctx, app.Options{
 		Source: config.Source{Path: c.Config, Flags: config.Flags{Listen: s.Listen, Data: s.Data, Database: s.Database, State: s.State}},
-		Log:    log, Out: o, Watch: true,
+		Log:    log, Out: o, Watch: true, Level: func(name string) {
+			if s.LogLevel == "" { // the flag outranks the file
+				_ = level.UnmarshalText([]byte(name)) // configuration has checked it
+			}
+		},
 	})
 	if err != nil {
 		return err

@@ -43,6 +43,8 @@ type Options struct {
 	Listen func(network, addr string) (net.Listener, error)
 	// NoListener serves through Handler and RoundTripper only.
 	NoListener bool
+	// Level hears of log.level whenever a configuration comes into force; nil = nobody.
+	Level func(level string)
 	// Watch reloads the configuration file when it changes.
 	Watch bool
 }

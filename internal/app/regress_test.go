@@ -100,12 +100,14 @@ func TestP33CallersFaultsHurtNoKey(t *testing.T) {
 		"400": func(w http.ResponseWriter, _ *http.Request) {
 			answerJSON(w, 400, `{"error":{"message":"temperature must be at most 2","type":"invalid_request_error","param":"temperature","code":null}}`)
 		},
-		"404 of a path":       func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) },
-		"413":                 func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, 413, `{"error":{"message":"too large"}}`) },
-		"422 with no words":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422) },
-		"unlisted 4xx: 418":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) },
-		"499 of an nginx":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) },
-		"451 with html words": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no</html>", http.StatusUnavailableForLegalReasons) },
+		"404 of a path":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) },
+		"413":               func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, 413, `{"error":{"message":"too large"}}`) },
+		"422 with no words": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422) },
+		"unlisted 4xx: 418": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) },
+		"499 of an nginx":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) },
+		"451 with html words": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>no</html>", http.StatusUnavailableForLegalReasons)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bubble) {

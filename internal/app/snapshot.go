@@ -22,7 +22,7 @@ func (a *App) assemble(snap *catalog.Snapshot) *httpapi.Snapshot {
 	set := snap.Config().Global()
 	return &httpapi.Snapshot{
 		Board: plan.NewBoard(snap, a.rooms), Rules: snap.Config().RuleSet(),
-		Timeouts: gateway.Timeouts(set.Timeouts), Queue: set.Pacing.Queue, Guards: set.Streams.Watchdog,
+		Timeouts: gateway.Timeouts(set.Timeouts), Queue: set.Pacing.Queue, Streams: set.Streams,
 	}
 }
 
@@ -30,5 +30,8 @@ func (a *App) assemble(snap *catalog.Snapshot) *httpapi.Snapshot {
 func (a *App) install(s *httpapi.Snapshot) {
 	a.rooms.retain(s.Board.Snapshot)
 	a.live.Store(s)
+	if a.options.Level != nil {
+		a.options.Level(s.Board.Snapshot.Config().Log.Level)
+	}
 	a.rooms.queues.Wake()
 }

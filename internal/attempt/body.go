@@ -43,7 +43,7 @@ func (f *flight) answer() {
 		// One body where events were asked for: the client's SDK could not read it.
 		e.NotCompletion = true
 		f.end(e)
-	case s.Empty() && !r.job.Pool.Combo.Options.AllowEmpty:
+	case s.Empty() && !r.job.AllowEmpty:
 		f.facts.terminal = true
 		e.Empty = true
 		f.end(e)

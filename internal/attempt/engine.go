@@ -97,10 +97,17 @@ type Job struct {
 	Timeouts  gateway.Timeouts
 	Queue     queue.Config
 	Guards    watchdog.Config
-	Rename    bool // an alias was asked for: put its name back into the answer
+	Hold      Hold          // of a stream before its first content
+	EndGrace  time.Duration // how long a stream may linger after its terminal event; 0 = 500 ms
+	// AllowEmpty makes an answer without anything in it an answer.
+	AllowEmpty bool
+	Rename     bool // an alias was asked for: put its name back into the answer
 	// NoneLeft is told whenever it becomes known that no untried candidate is left.
 	NoneLeft func()
 }
+
+// Hold is how much of a stream is held back before its first content; zero fields take the default.
+type Hold struct{ Bytes, Events int }
 
 // Run runs the request to its one end. It returns nil when the door was committed (also when the stream then broke: the
 // door has told the client), else the error to be sent.

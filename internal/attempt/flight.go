@@ -129,7 +129,11 @@ func (f *flight) clocks() watchdog.Clocks {
 	if !r.deadline.IsZero() {
 		in.Left = max(r.deadline.Sub(f.attempt.BeganAt), time.Millisecond)
 	}
-	return watchdog.Limits(in)
+	clocks := watchdog.Limits(in)
+	if r.job.EndGrace > 0 {
+		clocks.Linger = r.job.EndGrace
+	}
+	return clocks
 }
 
 // eventStream reports whether the answer is to be read as a stream of events. JSON and HTML say that they are none;

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"io"
 	"sync"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"spillway/internal/sse"
 )
 
-// How much of a stream is held back before its first content; more than that commits as it is.
+// How much of a stream is held back before its first content, where the job says nothing; more commits as it is.
 const (
 	holdBytes  = 256 << 10
 	holdEvents = 512
@@ -36,7 +37,7 @@ func (f *flight) head() {
 		case err != nil:
 			f.endTransport(err)
 			return
-		case f.facts.content, f.facts.seen >= holdEvents, len(f.held) >= holdBytes:
+		case f.facts.content, f.facts.seen >= cmp.Or(f.run.job.Hold.Events, holdEvents), len(f.held) >= cmp.Or(f.run.job.Hold.Bytes, holdBytes):
 			f.headReady()
 			return
 		case f.facts.last:
@@ -104,7 +105,7 @@ func (f *flight) bareBody() *protocol.Signal {
 // endWithoutContent judges a stream that is complete and has nothing in it. A refusal and a stop at the token limit are
 // answers; so is an empty one where the combo says so.
 func (f *flight) endWithoutContent() {
-	if f.facts.flags.Any(protocol.Refused|protocol.Length) || f.run.job.Pool.Combo.Options.AllowEmpty {
+	if f.facts.flags.Any(protocol.Refused|protocol.Length) || f.run.job.AllowEmpty {
 		f.headReady()
 		return
 	}

@@ -33,7 +33,7 @@ func (f *flight) passOn(now time.Time) {
 	switch {
 	case s.Flags.Has(protocol.Error):
 		f.endInBody(&s)
-	case len(*f.whole) == 0 && !r.job.Pool.Combo.Options.AllowEmpty:
+	case len(*f.whole) == 0 && !r.job.AllowEmpty:
 		f.facts.terminal = true
 		e.Empty = true
 		f.end(e)

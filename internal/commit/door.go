@@ -7,6 +7,7 @@
 package commit
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"sync"
@@ -16,7 +17,7 @@ import (
 	"spillway/internal/protocol"
 )
 
-// Times of the door.
+// Times of the door, where Options say nothing.
 const (
 	earlyAfter = 45 * time.Second // a waiting client gets its 200, when no untried candidate is left
 	heartbeat  = 15 * time.Second // and a comment each time it has seen nothing for so long
@@ -32,6 +33,9 @@ type Options struct {
 	Stream  bool   // the client asked for a stream
 	Early   string // auto (default), off, on
 	Headers func(h http.Header, a *gateway.Answer)
+
+	EarlyAfter time.Duration // with early auto; 0 = 45 s
+	Heartbeat  time.Duration // a comment after so much silence; 0 = 15 s
 }
 
 // Door is safe for concurrent use: its timer writes comments while the request waits.
@@ -55,10 +59,11 @@ var errClosed = errors.New("the door is closed")
 
 // New returns a pending door. Close must be called.
 func New(o Options) *Door {
+	o.EarlyAfter, o.Heartbeat = cmp.Or(o.EarlyAfter, earlyAfter), cmp.Or(o.Heartbeat, heartbeat)
 	d := &Door{o: o, flush: http.NewResponseController(o.Writer), began: time.Now()}
 	if o.Stream {
 		d.wroteAt = d.began
-		first := heartbeat
+		first := o.Heartbeat
 		if o.Early == "on" {
 			first = time.Millisecond
 		}
@@ -90,7 +95,7 @@ func (d *Door) tick() {
 	case !d.opened && d.early(now):
 		d.open(nil)
 		d.comment(now)
-	case d.opened && d.sse() && now.Sub(d.wroteAt) >= heartbeat:
+	case d.opened && d.sse() && now.Sub(d.wroteAt) >= d.o.Heartbeat:
 		d.comment(now)
 	}
 	d.timer.Reset(d.nextTick(now))
@@ -105,15 +110,15 @@ func (d *Door) early(now time.Time) bool {
 	case "on":
 		return true
 	}
-	return d.noneLeft && now.Sub(d.began) >= earlyAfter
+	return d.noneLeft && now.Sub(d.began) >= d.o.EarlyAfter
 }
 
 func (d *Door) nextTick(now time.Time) time.Duration {
 	if d.opened {
-		return max(heartbeat-now.Sub(d.wroteAt), time.Second)
+		return max(d.o.Heartbeat-now.Sub(d.wroteAt), time.Second)
 	}
-	if left := earlyAfter - now.Sub(d.began); left > 0 {
-		return min(left, heartbeat)
+	if left := d.o.EarlyAfter - now.Sub(d.began); left > 0 {
+		return min(left, d.o.Heartbeat)
 	}
 	return time.Second
 }

@@ -14,12 +14,12 @@ import (
 	"spillway/internal/attempt"
 	"spillway/internal/auth"
 	"spillway/internal/catalog"
+	"spillway/internal/config"
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 	"spillway/internal/protocol/families"
 	"spillway/internal/resilience/queue"
 	"spillway/internal/resilience/verdict"
-	"spillway/internal/resilience/watchdog"
 )
 
 // Snapshot is what a request is served from: it holds on to the one that it began with.
@@ -28,7 +28,7 @@ type Snapshot struct {
 	Rules    *verdict.Rules
 	Timeouts gateway.Timeouts // global ones
 	Queue    queue.Config
-	Guards   watchdog.Config
+	Streams  config.Streams // global ones
 }
 
 // Ledger keeps accounts: it is told about every request when it begins and when it has ended.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -131,13 +132,17 @@ func (q *request) settle(j *gateway.Journey) {
 
 func (q *request) run(env *gateway.Envelope, pool *plan.Pool, renamed bool, j *gateway.Journey) {
 	cfg := q.live.Board.Snapshot.Config()
+	streams := &q.live.Streams
 	door := commit.New(commit.Options{Writer: q.w, Family: q.family, Stream: env.Stream, Early: q.early(pool),
+		EarlyAfter: streams.EarlyCommitAfter, Heartbeat: streams.Heartbeat,
 		Headers: func(h http.Header, a *gateway.Answer) { q.headers(h, j, a) }})
 	defer door.Close()
 	job := &attempt.Job{
 		Envelope: env, Bodies: &q.readers, Family: q.family, Pool: pool, Rules: q.live.Rules, Principal: q.principal,
 		Allowed: q.allowed(), Header: q.r.Header, Door: door, Journey: j, Walk: walk(cfg, pool), Timeouts: q.live.Timeouts,
-		Queue: q.live.Queue, Guards: q.live.Guards, Rename: renamed, NoneLeft: door.NoneLeft,
+		Queue: q.live.Queue, Guards: streams.Watchdog, Rename: renamed, NoneLeft: door.NoneLeft,
+		Hold: attempt.Hold{Bytes: int(streams.HoldBytes), Events: streams.HoldEvents}, EndGrace: streams.EndGrace,
+		AllowEmpty: pool.Combo.Options.AllowEmpty || !streams.RefuseEmpty,
 	}
 	gerr := q.api.Engine.Run(q.r.Context(), job)
 	if gerr == nil || env.Operation == gateway.CountTokens && uncounted(gerr, j) && q.estimate(env, door, j) {
@@ -157,7 +162,7 @@ func (q *request) early(pool *plan.Pool) string {
 	if v := q.r.Header.Get("X-Spillway-Early-Commit"); v != "" {
 		return v
 	}
-	return pool.Combo.Options.EarlyCommit
+	return cmp.Or(pool.Combo.Options.EarlyCommit, q.live.Streams.EarlyCommit)
 }
 
 // allowed is the caller's allow-list of connections; nil = all.
