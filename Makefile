@@ -52,10 +52,10 @@ soak: build ## the long runs: 100 000 streams with aborts, and P6 in real time
 	$(GO) test -tags soak -run Soak -timeout 60m -v ./internal/app
 	$(BIN) lab run --scenario p6
 
-e2e: ## real SDKs (JavaScript, Python, Go) against the binary over the lab; about seven minutes once all is installed
+e2e: ## real SDKs (JavaScript, Python, Go) against the binary over the lab; about five minutes once all is installed
 	cd e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 40m -v .
 
-agents: ## by hand: real coding agents against the binary; downloads 0.1 to 0.7 GB each (ARGS='-only pi -keep')
+agents: ## by hand: real coding agents against the binary; downloads up to 0.4 GB each (ARGS='-only pi -keep')
 	cd e2e && $(GO) run -tags agents ./agents $(ARGS)
 
 clean:

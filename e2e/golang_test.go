@@ -60,6 +60,8 @@ func makeGo(ctx context.Context, c call) seen {
 		if m, err = g.client.Models.Get(ctx, c.Model); err == nil {
 			g.seen.Models = []string{m.ID}
 		}
+	case "embed":
+		err = g.embed()
 	default:
 		err = g.generate()
 	}
@@ -67,6 +69,18 @@ func makeGo(ctx context.Context, c call) seen {
 		g.seen.Error = goFailure(err)
 	}
 	return g.seen
+}
+
+func (g *goCall) embed() error {
+	got, err := g.client.Embeddings.New(g.ctx, openai.EmbeddingNewParams{Model: g.Model,
+		Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{g.Prompt, "two"}}})
+	if err != nil {
+		return err
+	}
+	for _, e := range got.Data {
+		g.seen.Vectors = append(g.seen.Vectors, len(e.Embedding))
+	}
+	return nil
 }
 
 func goFailure(err error) *failure {

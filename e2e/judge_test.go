@@ -60,7 +60,14 @@ func judge(c call, s seen, k sdk) []string {
 	if s.Error != nil {
 		return []string{fmt.Sprintf("raised %s (status %d, code %q): %s", s.Error.Class, s.Error.Status, s.Error.Code, s.Error.Message)}
 	}
-	if c.Do != "generate" {
+	switch c.Do {
+	case "count":
+		check(s.Prompt > 0, "no tokens were counted")
+		return bad
+	case "embed":
+		check(len(s.Vectors) == w.vectors && !slices.Contains(s.Vectors, 0), "embeddings have the dimensions %d, must be %d of them", s.Vectors, w.vectors)
+		return bad
+	case "list", "model":
 		for _, m := range w.models {
 			check(slices.Contains(s.Models, m), "models %q lack %q", s.Models, m)
 		}

@@ -39,13 +39,14 @@ type call struct {
 
 // want is what must come of a call.
 type want struct {
-	text   string   // whole text; of a stream that breaks: the text that it is the beginning of
-	tool   bool     // a tool call first, the text after its result
-	models []string // ids that a list must hold
-	raises string   // "" = nothing; else a word of classNames
-	status int      // HTTP status of the error; 0 = none
-	says   string   // part of the error's message
-	broken bool     // a stream that breaks after some text
+	text    string   // whole text; of a stream that breaks: the text that it is the beginning of
+	tool    bool     // a tool call first, the text after its result
+	models  []string // ids that a list must hold
+	vectors int      // how many embeddings must come
+	raises  string   // "" = nothing; else a word of classNames
+	status  int      // HTTP status of the error; 0 = none
+	says    string   // part of the error's message
+	broken  bool     // a stream that breaks after some text
 }
 
 const patience = 60_000
@@ -155,10 +156,16 @@ func (b *bench) simple(k sdk) []call {
 		})
 		add(api, "gone", "http://127.0.0.1:1", func(c *call) { c.Model, c.want = "smart", want{raises: "connection"} })
 	}
+	for _, api := range k.embeds {
+		add(api, "embeddings", b.turns, func(c *call) { c.Do, c.Model, c.want.vectors = "embed", "smart", 2 })
+	}
+	api := k.apis[0]
+	if k.counts {
+		add(api, "count", b.turns, func(c *call) { c.Do, c.Model = "count", "smart" })
+	}
 	if !k.lists {
 		return list
 	}
-	api := k.apis[0]
 	add(api, "models/list", b.turns, func(c *call) { c.Do, c.want.models = "list", []string{"smart"} })
 	add(api, "models/retrieve", b.turns, func(c *call) { c.Do, c.Model, c.want.models = "model", "smart", []string{"smart"} })
 	add(api, "models/missing", b.turns, func(c *call) {

@@ -14,6 +14,8 @@ type sdk struct {
 	finish    func(api string) (text, call string) // how it tells the end of a text and of a tool call
 	asksUsage bool                                 // usage comes in a chat stream only when the call asks for it
 	lists     bool                                 // it can list models
+	counts    bool                                 // it can count tokens
+	embeds    []string                             // APIs by which it can embed
 	noStatus  []int                                // statuses that its error for a call without an answer may carry; nil = none
 	inStream  []int                                // statuses that its error for a broken stream may carry; nil = none
 }
@@ -70,16 +72,16 @@ func asWritten(api string) (text, call string) {
 }
 
 func openAI(names classNames) sdk {
-	return sdk{names: names, apis: []string{"chat", "responses"}, base: underV1, finish: asWritten, asksUsage: true, lists: true}
+	return sdk{names: names, apis: []string{"chat", "responses"}, base: underV1, finish: asWritten, asksUsage: true, lists: true, embeds: []string{"chat"}}
 }
 
 func anthropic(names classNames) sdk {
-	return sdk{names: names, apis: []string{"messages"}, base: atRoot, finish: asWritten}
+	return sdk{names: names, apis: []string{"messages"}, base: atRoot, finish: asWritten, lists: true, counts: true}
 }
 
 // google has errors in streams with the code that the event told.
 func google(names classNames) sdk {
-	return sdk{names: names, apis: []string{"gemini"}, base: atRoot, finish: asWritten, inStream: []int{502}}
+	return sdk{names: names, apis: []string{"gemini"}, base: atRoot, finish: asWritten, inStream: []int{502}, lists: true, counts: true, embeds: []string{"gemini"}}
 }
 
 func same(class string) classNames {
@@ -143,6 +145,7 @@ func aiSDK(inStream ...string) sdk {
 			return root + "/v1"
 		},
 		finish:   func(string) (text, call string) { return "stop", "tool-calls" },
+		embeds:   []string{"chat", "compatible", "gemini"},
 		inStream: []int{0, 500, 502, 529}, // some providers make one of the error's type
 	}
 }

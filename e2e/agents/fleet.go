@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // agent is one coding agent and how it is pointed at a gateway.
@@ -19,9 +20,13 @@ type agent struct {
 	allowed            []string          // hosts that it is known to try, and gets on without
 }
 
+// arch is the machine as npm names it. Two agents come as a program for each, which the package's install script would
+// put in place; install scripts are not run here.
+var arch = map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
+
 var fleet = []agent{
 	{
-		name: "claude-code", version: "2.1.332", pkg: "@anthropic-ai/claude-code", bin: "@anthropic-ai/claude-code-linux-x64/claude",
+		name: "claude-code", version: "2.1.332", pkg: "@anthropic-ai/claude-code", bin: "@anthropic-ai/claude-code-linux-" + arch + "/claude",
 		env:  []string{"ANTHROPIC_BASE_URL=%s", "ANTHROPIC_API_KEY=sk-x", "ANTHROPIC_MODEL=mock", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
 		args: []string{"--output-format", "json", "-p"},
 	},
@@ -39,7 +44,7 @@ var fleet = []agent{
 		args:  []string{"-m", "gemini-2.5-flash", "--skip-trust", "-p"},
 	},
 	{
-		name: "opencode", version: "1.18.33", pkg: "opencode-ai", bin: ".bin/opencode",
+		name: "opencode", version: "1.18.33", pkg: "opencode-ai", bin: "opencode-linux-" + arch + "/bin/opencode",
 		project: map[string]string{"opencode.json": `{"autoupdate":false,"share":"disabled","model":"gw/mock","small_model":"gw/mock","enabled_providers":["gw"],` +
 			`"provider":{"gw":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"%s/v1","apiKey":"sk-x"},"models":{"mock":{"name":"mock"}}}}}`},
 		env:     []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"},

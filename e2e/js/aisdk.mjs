@@ -15,13 +15,12 @@ globalThis.AI_SDK_LOG_WARNINGS = false; // they go to stdout
 const tools = { weather: tool({ description: about.description, inputSchema: jsonSchema(parameters) }) };
 const asTool = (t) => ({ id: t.toolCallId, name: t.toolName, arguments: JSON.stringify(t.input) });
 
-const providers = {
-  chat: (o) => createOpenAI(o).chat,
-  responses: (o) => createOpenAI(o).responses,
-  messages: (o) => createAnthropic(o),
-  gemini: (o) => createGoogleGenerativeAI(o),
+const makers = {
+  chat: createOpenAI, responses: createOpenAI, messages: createAnthropic, gemini: createGoogleGenerativeAI,
   compatible: (o) => createOpenAICompatible({ ...o, name: 'gateway', includeUsage: true }),
 };
+// model is the provider's way to the API that the call names: only OpenAI's has two.
+const model = (provider, call) => (provider[call.api] ?? provider)(call.model);
 
 const count = (seen, u) => tally(seen, u.inputTokens, u.outputTokens, u.totalTokens);
 
@@ -72,13 +71,13 @@ async function generate(model, call, seen) {
 const told = (e) => (e instanceof Error ? e : Object.assign(new Error(e?.message ?? e?.error?.message ?? JSON.stringify(e)), { name: 'told' }));
 
 await run(async (call, seen) => {
-  const provider = providers[call.api]({ apiKey: call.key, baseURL: call.base });
+  const provider = makers[call.api]({ apiKey: call.key, baseURL: call.base });
   try {
     if (call.do === 'embed') {
       const { embeddings } = await embedMany({ model: provider.embeddingModel(call.model), values: [call.prompt, 'two'], maxRetries: 0 });
       seen.vectors = embeddings.map((e) => e.length);
     } else {
-      await generate(provider(call.model), call, seen);
+      await generate(model(provider, call), call, seen);
     }
   } catch (e) {
     seen.error = failure(told(e), e?.statusCode, APICallError.isInstance(e));

@@ -126,6 +126,8 @@ await run(async (call, seen) => {
       for await (const m of client.models.list()) seen.models.push(m.id);
     } else if (call.do === 'model') {
       seen.models = [(await client.models.retrieve(call.model)).id];
+    } else if (call.do === 'embed') {
+      seen.vectors = (await client.embeddings.create({ model: call.model, input: [call.prompt, 'two'] })).data.map((e) => e.embedding.length);
     } else {
       await generate(client, call, seen);
     }

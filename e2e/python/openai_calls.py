@@ -130,6 +130,9 @@ def make(call, seen):
             seen["models"] = [m.id for m in client.models.list()]
         elif call["do"] == "model":
             seen["models"] = [client.models.retrieve(call["model"]).id]
+        elif call["do"] == "embed":
+            got = client.embeddings.create(model=call["model"], input=[call["prompt"], "two"])
+            seen["vectors"] = [len(e.embedding) for e in got.data]
         else:
             generate(client, call, seen)
 
