@@ -23,6 +23,12 @@ var errClosed = errors.New("spillway: the response body was closed")
 
 // RoundTrip implements http.RoundTripper. It returns when the handler has sent its headers; the body streams.
 func (l *local) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Context().Err() != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, context.Cause(req.Context())
+	}
 	ctx, cancel := context.WithCancel(context.WithValue(req.Context(), http.LocalAddrContextKey, loopback))
 	in := req.Clone(ctx)
 	in.Host, in.RequestURI, in.RemoteAddr = "localhost", req.URL.RequestURI(), loopback.String()

@@ -275,7 +275,7 @@ func refusedKey(c *next.Candidate) bool {
 // streamError is the error for a client whose stream broke after it began.
 func (r *run) streamError(f *flight) *gateway.Error {
 	o := f.outcome
-	e := &gateway.Error{Code: gateway.UpstreamStreamError, Type: o.Type, Upstream: true,
+	e := &gateway.Error{Code: gateway.UpstreamStreamError, Status: keptStatus(o.Status), Type: o.Type, Upstream: true,
 		Message: "the answer broke off: " + strings.ReplaceAll(o.Reason.String(), "_", " "),
 		Next:    "The text so far is incomplete. Send the request again."}
 	if o.Kind == gateway.Timeout || o.Kind == gateway.Stall {
