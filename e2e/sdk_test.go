@@ -81,7 +81,7 @@ func anthropic(names classNames) sdk {
 
 // google has errors in streams with the code that the event told.
 func google(names classNames) sdk {
-	return sdk{names: names, apis: []string{"gemini"}, base: atRoot, finish: asWritten, inStream: []int{502}, lists: true, counts: true, embeds: []string{"gemini"}}
+	return sdk{names: names, apis: []string{"gemini"}, base: atRoot, finish: asWritten, inStream: []int{502, 503}, lists: true, counts: true, embeds: []string{"gemini"}}
 }
 
 func same(class string) classNames {
@@ -146,7 +146,7 @@ func aiSDK(inStream ...string) sdk {
 		},
 		finish:   func(string) (text, call string) { return "stop", "tool-calls" },
 		embeds:   []string{"chat", "compatible", "gemini"},
-		inStream: []int{0, 500, 502, 529}, // some providers make one of the error's type
+		inStream: []int{0, 500, 502, 503, 529}, // some providers make one of the error's type
 	}
 }
 
