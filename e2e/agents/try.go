@@ -122,7 +122,7 @@ func (s *sight) judge(a agent, st step, failed error, out string) []string {
 		bad = append(bad, fmt.Sprintf("tool call made: %t, must be %t", called, st.tool))
 	}
 	for _, h := range s.hosts {
-		if !slices.Contains(a.allowed, h) {
+		if !a.registry || !strings.HasPrefix(h, "registry.") {
 			bad = append(bad, "it tried to reach "+h)
 		}
 	}
