@@ -144,6 +144,11 @@ func (d *decoder) decodeMap(n *node, v reflect.Value, path string) {
 }
 
 func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
+	if v.Type() == patternsType && n.kind == scalarNode { // one pattern needs no list
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		d.decode(n, v.Index(0), path)
+		return
+	}
 	if !d.want(n, listNode, path, "[a, b] or one \"- item\" per line") {
 		return
 	}

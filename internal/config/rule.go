@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +18,8 @@ type Rule struct {
 	verdict.Rule
 	Restatement *verdict.Restatement // nil = it classifies
 }
+
+var patternsType = reflect.TypeFor[verdict.Patterns]()
 
 // decodeNode reads the form that the fields say.
 func (r *Rule) decodeNode(d *decoder, n *node, path string) {
@@ -47,6 +50,7 @@ func (l *loader) checkRules() {
 			restate = append(restate, *r.Restatement)
 			places["restatements"] = append(places["restatements"], i)
 			l.checkRuleRefs(path+".provider", r.Restatement.Provider, l.providerNames(), "provider")
+			l.checkRuleRefs(path+".connection", r.Restatement.Connection, l.connectionNames(), "connection")
 			continue
 		}
 		rules = append(rules, r.Rule)
@@ -63,7 +67,7 @@ func (l *loader) checkRules() {
 		}
 		at, _ := strconv.Atoi(m[2])
 		msg := m[4]
-		if m[3] == "id" && strings.HasPrefix(msg, "rules[") {
+		if m[3] == "id" && strings.HasSuffix(msg, "has the same") {
 			msg = "another rule has this id; an id is unique"
 		}
 		l.at(fmt.Sprintf("rules[%d].%s", places[m[1]][at], m[3]), "%s", mask(msg))

@@ -103,6 +103,8 @@ func (b *schemaBuilder) of(t reflect.Type) object {
 		return anyOf(pattern("string", "."), b.def(t))
 	case reflect.TypeFor[Rule]():
 		return anyOf(b.def(reflect.TypeFor[verdict.Rule]()), b.def(reflect.TypeFor[verdict.Restatement]()))
+	case patternsType:
+		return anyOf(typed("string"), object{"type": []string{"array", "null"}, "items": typed("string")})
 	case reflect.TypeFor[verdict.StatusRange]():
 		return anyOf(object{"type": "integer", "minimum": 100, "maximum": 599}, pattern("string", `^[1-5]([0-9]{2}(-[1-5][0-9]{2})?|xx)$|\$\{`))
 	}

@@ -14,7 +14,7 @@ func textRules() []Rule {
 		{ID: "text-context", Status: []StatusRange{{200, 200}, {400, 400}, {413, 413}, {422, 422}}, Text: contextWords,
 			Kind: new(gateway.Alive), Reason: new(gateway.ContextTooLong)},
 
-		{ID: "text-suspended-for-billing", Status: on(400, 402, 403, 429), TextNone: "rate limit",
+		{ID: "text-suspended-for-billing", Status: on(400, 402, 403, 429), TextNone: Patterns{"rate limit"},
 			Text: `suspended[^\n]{0,60}(?:insufficient balance|spending limit|billing|invoice|payment|overdue)|(?:spending limit|billing|invoice|payment|overdue)[^\n]{0,60}suspended`,
 			Kind: new(gateway.CreditsExhausted)},
 		{ID: "text-banned", Status: on(200, 400, 401, 403), Text: banWords, Kind: new(gateway.Banned)},
@@ -22,9 +22,9 @@ func textRules() []Rule {
 		{ID: "text-request-not-allowed", Status: on(403), Text: "request not allowed", Kind: new(gateway.RequestRejected)},
 		{ID: "text-wrong-route", Status: on(403), Text: "not authorized for this route", Kind: new(gateway.Alive)},
 
-		{ID: "text-model-access", Status: on(400, 401, 403, 404), Text: accessWords, TextNone: objectWords, Kind: new(gateway.ModelUnavailable)},
-		{ID: "text-model-missing", Status: on(200, 400, 404, 410, 422), Text: missingWords, TextNone: objectWords, Kind: new(gateway.ModelUnavailable)},
-		{ID: "status-not-found-names-model", Status: on(404, 410), NamesModel: true, TextNone: objectWords + "|" + pathWords + "|" + refusalWords, Kind: new(gateway.ModelUnavailable)},
+		{ID: "text-model-access", Status: on(400, 401, 403, 404), Text: accessWords, TextNone: Patterns{objectWords}, Kind: new(gateway.ModelUnavailable)},
+		{ID: "text-model-missing", Status: on(200, 400, 404, 410, 422), Text: missingWords, TextNone: Patterns{objectWords}, Kind: new(gateway.ModelUnavailable)},
+		{ID: "status-not-found-names-model", Status: on(404, 410), NamesModel: true, TextNone: Patterns{objectWords + "|" + pathWords + "|" + refusalWords}, Kind: new(gateway.ModelUnavailable)},
 
 		{ID: "text-key", Status: on(400), Text: "api key not valid|invalid api key|incorrect api key|api key expired|invalid x-api-key|api key is invalid|invalid api-key",
 			Kind: new(gateway.AuthError)},
@@ -33,7 +33,7 @@ func textRules() []Rule {
 		// On a 429 quota wording is boilerplate; it is believed with a hint that is long enough to be a quota's, or from a
 		// subscription, whose quota is the only limit it has words for.
 		{ID: "text-quota-with-long-reset", Status: on(200, 403, 429), Text: quotaWords, HintMin: time.Hour, Kind: new(gateway.QuotaExhausted)},
-		{ID: "text-quota-of-subscription", Status: on(403, 429), Class: new(gateway.OAuth), Text: windowWords, TextNone: "per minute|per-minute|per second",
+		{ID: "text-quota-of-subscription", Status: on(403, 429), Class: new(gateway.OAuth), Text: windowWords, TextNone: Patterns{"per minute|per-minute|per second"},
 			Kind: new(gateway.QuotaExhausted)},
 		// Chinese providers name the spent thing itself (O12); a short wait beside it is a rate.
 		{ID: "text-quota-chinese-short", Status: on(200, 403, 429), Text: chineseQuota, HintMax: 10 * time.Minute, Kind: new(gateway.RateLimited)},
@@ -45,7 +45,7 @@ func textRules() []Rule {
 // retiredRules come before the codes for a missing model: a retired one often carries the same code.
 func retiredRules() []Rule {
 	return []Rule{
-		{ID: "text-model-retired", Status: on(200, 400, 403, 404, 410), NamesModel: true, TextNone: pathWords,
+		{ID: "text-model-retired", Status: on(200, 400, 403, 404, 410), NamesModel: true, TextNone: Patterns{pathWords},
 			Text: `\{model\}\W{0,3}(?:has been|have been|is|was|are)?\s?(?:being )?(?:deprecated|retired|discontinued|decommissioned|sunset|no longer (?:available|supported|offered|served)|shut ?down)`,
 			Kind: new(gateway.ModelUnavailable), Retired: true},
 		{ID: "text-this-model-retired", Status: on(200, 400, 403, 404, 410), Text: retiredWords,

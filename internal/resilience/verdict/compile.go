@@ -20,85 +20,96 @@ type Rules struct {
 
 type compiled struct {
 	Rule
-	builtin        bool
-	provider, conn globs
-	codes, types   globs
-	status         statusSet
-	text, none     matcher
-	header         *regexp.Regexp
-	structured     bool // decided by a code or type
+	conditions
 }
 
 type restating struct {
 	Restatement
-	builtin   bool
-	provider  globs
-	status    statusSet
-	any, none []matcher
+	conditions
 }
 
-// Compile checks and compiles the operator's rules and restatements and puts the built-in ones behind them. The error
-// joins every problem; each starts with the rule and the field, as in `rules[2] ("slow"): text: ...`. On error the
-// Rules are nil.
+// Compile checks and compiles the operator's rules and restatements and puts the built-in ones behind them. The id of a
+// built-in rule or restatement takes its place, also with enabled: false. The error joins every problem; each starts with
+// the rule and the field, as in `rules[2] ("slow"): text: ...`. On error the Rules are nil.
 func Compile(operator []Rule, restate []Restatement) (*Rules, error) {
-	var errs []error
-	out := &Rules{}
-	seen := map[string]int{}
+	c := compiler{out: &Rules{}, seen: map[string]string{}}
 	for i, rule := range operator {
 		where := fmt.Sprintf("rules[%d]", i)
+		named := where
 		if rule.ID != "" {
-			where += fmt.Sprintf(" (%q)", rule.ID)
-			if first, dup := seen[rule.ID]; dup {
-				errs = append(errs, fmt.Errorf("%s: id: rules[%d] has the same", where, first))
-			}
-			seen[rule.ID] = i
-		} else {
-			rule.ID = "rule-" + strconv.Itoa(i+1)
+			named = fmt.Sprintf("%s (%q)", where, rule.ID)
 		}
-		if off(rule) {
+		rule.ID = c.take(where, rule.ID, "rule-"+strconv.Itoa(i+1))
+		if off(rule.Enabled) {
 			continue
 		}
-		c, problems := compile(rule)
-		for _, p := range problems {
-			errs = append(errs, fmt.Errorf("%s: %s", where, p))
-		}
-		out.rules = append(out.rules, c)
+		one, problems := compile(rule)
+		c.report(named, problems)
+		c.out.rules = append(c.out.rules, one)
 	}
-	slices.SortStableFunc(out.rules, func(a, b compiled) int { return a.Priority - b.Priority })
 	for i, re := range restate {
-		c, problems := compileRestatement(re)
-		for _, p := range problems {
-			errs = append(errs, fmt.Errorf("restatements[%d] (%q): %s", i, re.ID, p))
+		where := fmt.Sprintf("restatements[%d]", i)
+		c.take(where, re.ID, "")
+		if off(re.Enabled) && re.ID != "" {
+			continue
 		}
-		out.restate = append(out.restate, c)
+		one, problems := compileRestatement(re)
+		c.report(fmt.Sprintf("%s (%q)", where, re.ID), problems)
+		c.out.restate = append(c.out.restate, one)
 	}
+	slices.SortStableFunc(c.out.rules, func(a, b compiled) int { return a.Priority - b.Priority })
+	slices.SortStableFunc(c.out.restate, func(a, b restating) int { return a.Priority - b.Priority })
+	c.builtin()
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
+	}
+	return c.out, nil
+}
+
+// compiler gathers rules and what is wrong with them.
+type compiler struct {
+	out  *Rules
+	seen map[string]string // id -> where it was given
+	errs []error
+}
+
+// take notes an id, or gives the one that stands for none.
+func (c *compiler) take(where, id, other string) string {
+	if id == "" {
+		return other
+	}
+	if first, dup := c.seen[id]; dup {
+		c.errs = append(c.errs, fmt.Errorf("%s (%q): id: %s has the same", where, id, first))
+	}
+	c.seen[id] = where
+	return id
+}
+
+func (c *compiler) report(where string, problems []string) {
+	for _, p := range problems {
+		c.errs = append(c.errs, fmt.Errorf("%s: %s", where, p))
+	}
+}
+
+// builtin puts the built-in ones behind the operator's.
+func (c *compiler) builtin() {
 	rules, restatements := Builtin()
 	for _, rule := range rules {
-		if _, replaced := seen[rule.ID]; replaced {
-			continue
+		if _, replaced := c.seen[rule.ID]; !replaced {
+			one, problems := compile(rule)
+			c.report(fmt.Sprintf("built-in rule %q", rule.ID), problems)
+			one.builtin = true
+			c.out.rules = append(c.out.rules, one)
 		}
-		c, problems := compile(rule)
-		for _, p := range problems {
-			errs = append(errs, fmt.Errorf("built-in rule %q: %s", rule.ID, p))
-		}
-		c.builtin = true
-		out.rules = append(out.rules, c)
 	}
 	for _, re := range restatements {
-		if slices.ContainsFunc(restate, func(own Restatement) bool { return own.ID == re.ID }) {
-			continue
+		if _, replaced := c.seen[re.ID]; !replaced {
+			one, problems := compileRestatement(re)
+			c.report(fmt.Sprintf("built-in restatement %q", re.ID), problems)
+			one.builtin = true
+			c.out.restate = append(c.out.restate, one)
 		}
-		c, problems := compileRestatement(re)
-		for _, p := range problems {
-			errs = append(errs, fmt.Errorf("built-in restatement %q: %s", re.ID, p))
-		}
-		c.builtin = true
-		out.restate = append(out.restate, c)
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return out, nil
 }
 
 // Local returns rules under which the given providers take only rules that name a provider or a connection
@@ -115,48 +126,82 @@ func (r *Rules) Local(providers ...gateway.ProviderID) *Rules {
 	return &out
 }
 
-func off(r Rule) bool { return r.Enabled != nil && !*r.Enabled }
+func off(enabled *bool) bool { return enabled != nil && !*enabled }
 
 const maxCooldown = 24 * time.Hour
+
+// complaint adds a problem to a field.
+type complaint func(field, format string, args ...any)
 
 func compile(rule Rule) (c compiled, problems []string) {
 	bad := func(field, format string, args ...any) {
 		problems = append(problems, field+": "+fmt.Sprintf(format, args...))
 	}
-	c = compiled{Rule: rule, provider: newGlobs(rule.Provider), conn: newGlobs(rule.Connection),
-		codes: newGlobs(rule.Code), types: newGlobs(rule.ErrorType)}
-	c.structured = len(c.codes) > 0 || len(c.types) > 0
-	for _, s := range rule.Status {
-		if !s.valid() {
-			bad("status", "%d-%d is outside 100-599", s.From, s.To)
-			continue
-		}
-		c.status.add(s)
-	}
-	var err error
-	if c.text, err = newMatcher(rule.Text); err != nil {
-		bad("text", "%v", err)
-	}
-	if c.none, err = newMatcher(rule.TextNone); err != nil {
-		bad("text_none", "%v", err)
-	}
-	if rule.Header.Pattern != "" {
-		if rule.Header.Name == "" {
-			bad("header.name", "is missing, but there is a pattern")
-		}
-		if c.header, err = regexp.Compile("(?i)" + rule.Header.Pattern); err != nil {
-			bad("header.pattern", "%v", err)
-		}
-	}
-	if c.provider == nil && c.conn == nil && rule.Class == nil && len(rule.Status) == 0 && rule.Text == "" &&
-		rule.Header.Name == "" && !c.structured && !rule.NamesModel && rule.HintMin == 0 && rule.HintMax == 0 {
-		bad("status", "a rule needs at least one condition: provider, connection, class, status, text, header, code, error_type, names_model, hint_min or hint_max")
+	c = compiled{Rule: rule, conditions: conditions{provider: newGlobs(rule.Provider), conn: newGlobs(rule.Connection), class: rule.Class,
+		codes: newGlobs(rule.Code), types: newGlobs(rule.ErrorType), namesModel: rule.NamesModel, hintMin: rule.HintMin, hintMax: rule.HintMax}}
+	c.statuses("status", rule.Status, bad)
+	c.texts(rule.Text, rule.TextAny, rule.TextNone, bad)
+	c.headers(rule.Header, bad)
+	if !c.given() && len(problems) == 0 {
+		bad("status", "a rule needs at least one condition: provider, connection, class, status, text, text_any, header, code, error_type, names_model, hint_min or hint_max")
 	}
 	checkEffects(rule, bad)
 	return c, problems
 }
 
-func checkEffects(rule Rule, bad func(field, format string, args ...any)) {
+func (k *conditions) statuses(field string, list []StatusRange, bad complaint) {
+	for _, s := range list {
+		if !s.valid() {
+			bad(field, "%d-%d is outside 100-599", s.From, s.To)
+			continue
+		}
+		k.status.add(s)
+	}
+}
+
+func (k *conditions) texts(text string, any, none Patterns, bad complaint) {
+	one := func(field, pattern string) (out []matcher) {
+		m, err := newMatcher(pattern)
+		switch {
+		case err != nil:
+			bad(field, "%v", err)
+		case !m.set():
+			bad(field, "is empty")
+		default:
+			return []matcher{m}
+		}
+		return nil
+	}
+	if text != "" {
+		k.text = one("text", text)
+	}
+	for i, p := range any {
+		k.text = append(k.text, one(fmt.Sprintf("text_any[%d]", i), p)...)
+	}
+	for i, p := range none {
+		field := fmt.Sprintf("text_none[%d]", i)
+		if len(none) == 1 {
+			field = "text_none"
+		}
+		k.none = append(k.none, one(field, p)...)
+	}
+}
+
+func (k *conditions) headers(h HeaderMatch, bad complaint) {
+	k.headerName = h.Name
+	if h.Pattern == "" {
+		return
+	}
+	if h.Name == "" {
+		bad("header.name", "is missing, but there is a pattern")
+	}
+	var err error
+	if k.header, err = regexp.Compile("(?i)" + h.Pattern); err != nil {
+		bad("header.pattern", "%v", err)
+	}
+}
+
+func checkEffects(rule Rule, bad complaint) {
 	if rule.Kind == nil && rule.Scope == nil && rule.Reason == nil && rule.Cooldown == 0 && rule.Count == nil &&
 		rule.Quirk == "" && !rule.Retired && rule.IgnoreHintBelow == 0 {
 		bad("kind", "a rule needs at least one effect: kind, scope, reason, cooldown, ignore_hint_below, count, quirk or retired")
@@ -191,43 +236,25 @@ func compileRestatement(re Restatement) (c restating, problems []string) {
 	bad := func(field, format string, args ...any) {
 		problems = append(problems, field+": "+fmt.Sprintf(format, args...))
 	}
-	c = restating{Restatement: re, provider: newGlobs(re.Provider)}
+	c = restating{Restatement: re, conditions: conditions{provider: newGlobs(re.Provider), conn: newGlobs(re.Connection), class: re.Class,
+		codes: newGlobs(re.Code), types: newGlobs(re.ErrorType)}}
 	if re.ID == "" {
 		bad("id", "is missing")
 	}
 	if len(re.From) == 0 {
 		bad("from", "needs at least one status")
 	}
-	for _, s := range re.From {
-		if !s.valid() {
-			bad("from", "%d-%d is outside 100-599", s.From, s.To)
-			continue
-		}
-		c.status.add(s)
-	}
+	c.statuses("from", re.From, bad)
 	if re.To < 400 || re.To > 599 {
 		bad("to", "must be between 400 and 599, not %d", re.To)
 	}
-	if len(re.TextAny) == 0 {
-		bad("text_any", "needs at least one pattern")
+	if re.Text == "" && len(re.TextAny) == 0 && re.Header.Name == "" && !c.structured() {
+		bad("text_any", "needs at least one pattern, or text, header, code or error_type beside from")
 	}
 	if re.DefaultRetryAfter < 0 {
 		bad("default_retry_after", "must not be negative")
 	}
-	list := func(field string, patterns []string) (out []matcher) {
-		for i, p := range patterns {
-			m, err := newMatcher(p)
-			if err == nil && p == "" {
-				err = errors.New("is empty")
-			}
-			if err != nil {
-				bad(fmt.Sprintf("%s[%d]", field, i), "%v", err)
-				continue
-			}
-			out = append(out, m)
-		}
-		return out
-	}
-	c.any, c.none = list("text_any", re.TextAny), list("text_none", re.TextNone)
+	c.texts(re.Text, re.TextAny, re.TextNone, bad)
+	c.headers(re.Header, bad)
 	return c, problems
 }

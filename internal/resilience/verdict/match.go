@@ -3,10 +3,7 @@ package verdict
 import (
 	"errors"
 	"regexp"
-	"slices"
 	"strings"
-
-	"spillway/internal/gateway"
 )
 
 // matcher is a text pattern, split at its top-level alternatives: those that are plain words are searched as such, some
@@ -113,22 +110,9 @@ func (m matcher) occurs(text string) bool {
 
 // restated returns the status that was meant, and the restatement that says so.
 func (r *Rules) restated(c *reading) (int, *restating) {
+	local := r.local[c.providerID()]
 	for i := range r.restate {
-		re := &r.restate[i]
-		if !re.status.has(c.status) && !(c.inside && re.status.has(200)) || re.provider != nil && !isProvider(re.provider, re.builtin, c.provider) {
-			continue
-		}
-		if r.local[c.providerID()] && re.provider == nil {
-			continue
-		}
-		hit, veto := false, false
-		for _, m := range re.any {
-			hit = hit || m.proves(c.prose)
-		}
-		for _, m := range re.none {
-			veto = veto || m.occurs(c.prose.text)
-		}
-		if hit && !veto {
+		if re := &r.restate[i]; re.misses(c, local) == holds {
 			return re.To, re
 		}
 	}
@@ -137,81 +121,11 @@ func (r *Rules) restated(c *reading) (int, *restating) {
 
 // match returns the first rule that holds, or nil.
 func (r *Rules) match(c *reading) *compiled {
+	local := len(r.local) > 0 && r.local[c.providerID()]
 	for i := range r.rules {
-		if rule := &r.rules[i]; r.holds(rule, c) {
+		if rule := &r.rules[i]; rule.misses(c, local) == holds {
 			return rule
 		}
 	}
 	return nil
-}
-
-// holds checks the cheap conditions first.
-func (r *Rules) holds(rule *compiled, c *reading) bool {
-	if rule.status.some && !rule.status.has(c.status) && !(c.inside && rule.status.has(200)) {
-		return false
-	}
-	if rule.provider == nil && rule.conn == nil && len(r.local) > 0 && r.local[c.providerID()] {
-		return false
-	}
-	if rule.Class != nil && (c.provider == nil || *rule.Class != c.provider.Class) ||
-		rule.NamesModel && (c.wire.html || !c.prose.names()) ||
-		rule.HintMin > 0 && c.hint < rule.HintMin ||
-		rule.HintMax > 0 && (c.hint == 0 || c.hint > rule.HintMax) {
-		return false
-	}
-	if rule.codes != nil && !c.hasCode(rule.codes) || rule.types != nil && !rule.types.match(c.typ) {
-		return false
-	}
-	if rule.provider != nil && !isProvider(rule.provider, rule.builtin, c.provider) ||
-		rule.conn != nil && !rule.conn.match(strings.ToLower(string(c.connectionID()))) {
-		return false
-	}
-	if rule.Header.Name != "" && !c.hasHeader(rule) {
-		return false
-	}
-	if rule.text.set() && (rule.builtin && c.wire.html || !rule.text.proves(c.prose)) { // a page is an edge's or a host's, not the provider's word
-		return false
-	}
-	return !rule.none.set() || !rule.none.occurs(c.prose.text)
-}
-
-func (c *reading) hasCode(g globs) bool {
-	return slices.ContainsFunc(c.wire.codes, g.match)
-}
-
-func (c *reading) hasHeader(rule *compiled) bool {
-	for _, v := range c.header.Values(rule.Header.Name) {
-		if rule.header == nil || rule.header.MatchString(v) {
-			return true
-		}
-	}
-	return false
-}
-
-// isProvider compares with the id that the operator chose. A built-in rule also knows its provider by the labels of the
-// host name, so it holds whatever the operator calls it: "agentrouter" is agentrouter.org, "aliyuncs" is
-// dashscope.aliyuncs.com.
-func isProvider(g globs, builtin bool, p *gateway.Provider) bool {
-	if p == nil {
-		return false
-	}
-	if g.match(strings.ToLower(string(p.ID))) {
-		return true
-	}
-	if !builtin {
-		return false
-	}
-	host := p.BaseURL
-	if _, rest, ok := strings.Cut(host, "://"); ok {
-		host = rest
-	}
-	if end := strings.IndexAny(host, "/:?"); end >= 0 {
-		host = host[:end]
-	}
-	for label := range strings.SplitSeq(strings.ToLower(host), ".") {
-		if g.match(label) {
-			return true
-		}
-	}
-	return false
 }

@@ -30,8 +30,8 @@ func (c *reading) refused() gateway.Outcome {
 }
 
 // refusalCodes say that the parameter named beside them is not taken at all, or not with this value.
-var refusalCodes = globs{"unsupported_parameter", "unsupported_value", "unknown_parameter", "unsupported_param",
-	"unsupported", "unrecognized_parameter", "extra_forbidden", "tool_use_not_supported", "unsupported_feature"}
+var refusalCodes = newGlobs("unsupported_parameter|unsupported_value|unknown_parameter|unsupported_param|" +
+	"unsupported|unrecognized_parameter|extra_forbidden|tool_use_not_supported|unsupported_feature")
 
 func (c *reading) refusedParam() string {
 	if c.wire.param == "" || !c.hasCode(refusalCodes) {

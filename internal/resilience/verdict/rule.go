@@ -31,8 +31,10 @@ type Rule struct {
 	Status []StatusRange `yaml:"status" json:"status,omitempty"`
 	// Condition: pattern over message, code and type.
 	Text string `yaml:"text" json:"text,omitempty"`
-	// Condition: a pattern that must not be found there.
-	TextNone string `yaml:"text_none" json:"text_none,omitempty"`
+	// Condition: patterns of which at least one must be found there; beside text, they are further alternatives.
+	TextAny Patterns `yaml:"text_any" json:"text_any,omitempty"`
+	// Condition: a pattern, or several, of which none may be found there.
+	TextNone Patterns `yaml:"text_none" json:"text_none,omitempty"`
 	// Condition: a response header whose value matches.
 	Header HeaderMatch `yaml:"header" json:"header,omitzero"`
 	// Condition: any structured code, status or reason in the body, as in "insufficient_quota|billing_*".
@@ -70,20 +72,41 @@ type HeaderMatch struct {
 	Pattern string `yaml:"pattern" json:"pattern,omitempty"`
 }
 
-// Restatement corrects a status that lies, before anything is classified. It sees every provider-written text.
+// Patterns are RE2 patterns. One alone may be written without a list.
+type Patterns []string
+
+// Restatement corrects a status that lies, before anything is classified. Its conditions mean what those of a rule mean;
+// beside from it needs at least one of text, text_any, header, code and error_type.
 type Restatement struct {
-	// Unique name, shown in decision logs.
+	// Unique name, shown in decision logs. The id of a built-in restatement replaces that one; with enabled: false it
+	// removes it.
 	ID string `yaml:"id" json:"id"`
-	// Provider ids as in a rule; empty = every provider.
+	// Default true.
+	Enabled *bool `yaml:"enabled" json:"enabled,omitempty"`
+	// Lower first; equal ones in the order written. Default 0.
+	Priority int `yaml:"priority" json:"priority,omitempty"`
+	// Condition: id of the provider. Without provider and connection it is global (use_global_rules).
 	Provider string `yaml:"provider" json:"provider,omitempty"`
-	// Statuses that may lie.
+	// Condition: id of the connection.
+	Connection string `yaml:"connection" json:"connection,omitempty"`
+	// Condition: class of the provider: oauth, apikey, local.
+	Class *gateway.Class `yaml:"class" json:"class,omitempty"`
+	// Condition: statuses that may lie; 200 also means any error inside a 200.
 	From []StatusRange `yaml:"from" json:"from"`
 	// The status that was meant, 400-599.
 	To int `yaml:"to" json:"to"`
-	// Patterns of which at least one must be found.
-	TextAny []string `yaml:"text_any" json:"text_any"`
-	// Patterns of which none may be found.
-	TextNone []string `yaml:"text_none" json:"text_none,omitempty"`
+	// Condition: pattern over message, code and type.
+	Text string `yaml:"text" json:"text,omitempty"`
+	// Condition: patterns of which at least one must be found there; beside text, they are further alternatives.
+	TextAny Patterns `yaml:"text_any" json:"text_any,omitempty"`
+	// Condition: a pattern, or several, of which none may be found there.
+	TextNone Patterns `yaml:"text_none" json:"text_none,omitempty"`
+	// Condition: a response header whose value matches.
+	Header HeaderMatch `yaml:"header" json:"header,omitzero"`
+	// Condition: any structured code, status or reason in the body.
+	Code string `yaml:"code" json:"code,omitempty"`
+	// Condition: the error's type.
+	ErrorType string `yaml:"error_type" json:"error_type,omitempty"`
 	// Told to the client as Retry-After when the upstream gave no hint; nothing learns from it.
 	DefaultRetryAfter time.Duration `yaml:"default_retry_after" json:"default_retry_after,omitempty"`
 }

@@ -123,7 +123,7 @@ func TestCompileNamesRuleAndField(t *testing.T) {
 		rule Rule
 	}{
 		{`rules[0] ("x"): text: error parsing regexp`, Rule{ID: "x", Text: "(", Kind: alive}},
-		{`rules[0] ("x"): text_none: an alternative is empty`, Rule{ID: "x", Text: "a", TextNone: "b|", Kind: alive}},
+		{`rules[0] ("x"): text_none: an alternative is empty`, Rule{ID: "x", Text: "a", TextNone: Patterns{"b|"}, Kind: alive}},
 		{`rules[0]: text: it matches an empty text`, Rule{Text: "x*", Kind: alive}},
 		{`rules[0]: header.pattern:`, Rule{Header: HeaderMatch{"X", "["}, Kind: alive}},
 		{`rules[0]: header.name: is missing`, Rule{Header: HeaderMatch{"", "a"}, Status: on(400), Kind: alive}},

@@ -18,13 +18,18 @@ func (s *statusSet) add(r StatusRange) {
 func (s *statusSet) has(n int) bool { return n >= 0 && n < 640 && s.bits[n>>6]&(1<<(n&63)) != 0 }
 
 // globs are alternatives of a pattern with * and ?, in lower case; nil matches anything.
-type globs []string
+type globs []globPattern
+
+type globPattern struct {
+	text string
+	wild bool
+}
 
 func newGlobs(s string) globs {
 	var out globs
 	for part := range strings.SplitSeq(s, "|") {
 		if part = strings.ToLower(strings.TrimSpace(part)); part != "" {
-			out = append(out, part)
+			out = append(out, globPattern{part, strings.ContainsAny(part, "*?")})
 		}
 	}
 	return out
@@ -32,8 +37,8 @@ func newGlobs(s string) globs {
 
 // match expects s in lower case.
 func (g globs) match(s string) bool {
-	for _, p := range g {
-		if glob(p, s) {
+	for i := range g {
+		if p := &g[i]; p.text == s || p.wild && glob(p.text, s) {
 			return true
 		}
 	}
@@ -42,9 +47,6 @@ func (g globs) match(s string) bool {
 
 // glob matches * and ? (one byte) without backtracking over more than the last *.
 func glob(p, s string) bool {
-	if !strings.ContainsAny(p, "*?") {
-		return p == s
-	}
 	pi, si, star, mark := 0, 0, -1, 0
 	for si < len(s) {
 		switch {

@@ -10,16 +10,20 @@ import (
 
 // reading is an upstream's error as rules see it.
 type reading struct {
-	status   int // after restatement
+	status   int  // after restatement
+	said     int  // before it
+	known    bool // the body says which status an error inside a 200 stands for
 	inside   bool
 	provider *gateway.Provider
-	conn     *gateway.Connection
 	header   http.Header
 	wire     *wire
 	typ      string // error type, in lower case
 	prose    *prose
 	hint     time.Duration
 	source   gateway.HintSource
+
+	providerName, connection string   // ids in lower case
+	labels                   []string // of the provider's host name
 }
 
 func (c *reading) providerID() gateway.ProviderID {
@@ -29,46 +33,57 @@ func (c *reading) providerID() gateway.ProviderID {
 	return c.provider.ID
 }
 
-func (c *reading) connectionID() gateway.ConnectionID {
-	if c.conn == nil {
-		return ""
-	}
-	return c.conn.ID
-}
-
 // unknownStatus is what an error inside a 200 gets when nothing in it says more.
 const unknownStatus = 502
 
 // noPayment is how long a 402 without a credits code keeps an account away; spec resilience.md section 1.
 const noPayment = 2 * time.Minute
 
-// spoken classifies what the upstream said: an HTTP error, an error inside a 200, or a 200 that is no answer.
-func (r *Rules) spoken(e *Evidence) gateway.Outcome {
+// read is what rules see of an error, before anything is restated.
+func (e *Evidence) read() *reading {
 	w := readBody(e.Body)
 	w.adopt(e.Code, e.Type, e.Message)
 	if h := e.Header.Get("X-Amzn-Errortype"); h != "" { // Bedrock names its error in a header
 		name, _, _ := strings.Cut(h, ":")
 		w.codes = append(w.codes, strings.ToLower(name))
 	}
-	c := &reading{status: e.Status, inside: e.InStream || e.Status < 300, provider: e.provider(), conn: e.Candidate.Connection,
+	c := &reading{status: e.Status, known: true, inside: e.InStream || e.Status < 300, provider: e.provider(),
 		header: e.Header, wire: &w, typ: strings.ToLower(w.typ)}
-	known := true
+	if conn := e.Candidate.Connection; conn != nil {
+		c.connection = strings.ToLower(string(conn.ID))
+	}
+	if c.provider != nil {
+		c.providerName, c.labels = strings.ToLower(string(c.provider.ID)), hostLabels(c.provider.BaseURL)
+	}
 	if c.inside && (e.Status < 300 || e.Status == unknownStatus) { // else the protocol family has worked it out
-		c.status, known = w.implied()
+		c.status, c.known = w.implied()
 		if !e.InStream && !w.found { // nothing in the body says what went wrong
 			c.status = e.Status
 		}
 	}
+	c.said = c.status
 	c.prose = newProse(w.message, w.code, w.typ, string(e.Candidate.Model), e.RequestText)
-	said := c.status
-	restated, re := r.restated(c)
-	c.status = restated
+	return c
+}
+
+// restateReading is the first stage: it corrects the status, and then the hint can be read.
+func (r *Rules) restateReading(c *reading, e *Evidence) *restating {
+	status, re := r.restated(c)
+	c.status = status
 	c.hint, c.source, _ = hint(max(c.status, 400), c.header, c.wire, c.prose, e.EndedAt)
+	return re
+}
+
+// spoken classifies what the upstream said: an HTTP error, an error inside a 200, or a 200 that is no answer.
+func (r *Rules) spoken(e *Evidence) gateway.Outcome {
+	c := e.read()
+	re := r.restateReading(c, e)
+	w := c.wire
 
 	o, rule := r.classify(c, e)
 	o.Status = c.status
-	o.Structured = rule != nil && rule.structured || !w.html && (said == 401 || said == 402 || said == 403)
-	if s := kindStatus[o.Kind]; s != 0 && !known && c.status == unknownStatus {
+	o.Structured = rule != nil && rule.structured() || !w.html && (c.said == 401 || c.said == 402 || c.said == 403)
+	if s := kindStatus[o.Kind]; s != 0 && !c.known && c.status == unknownStatus {
 		o.Status = s
 		if !o.Structured && s > 400 && s < 404 {
 			o.Status = 400 // a status that counts as evidence may not be made of words
