@@ -123,7 +123,7 @@ func (f *flight) clocks() watchdog.Clocks {
 	in := watchdog.Input{
 		Timeouts: conn.Timeouts, Class: conn.Provider.Class, Stream: env.Stream, Bytes: len(env.Raw),
 		Reasoning: env.Needs.Has(gateway.NeedReasoning), MaxTokens: env.MaxTokens, Untried: untried,
-		P95: learned.P95, LongestCut: learned.LongestCut, HeadersEarly: learned.HeadersEarly,
+		P95: learned.P95, Guessed: learned.Guessed, LongestCut: learned.LongestCut, HeadersEarly: learned.HeadersEarly,
 		ThinksSilently: learned.ThinksSilently, Guards: r.job.Guards,
 	}
 	if !r.deadline.IsZero() {

@@ -20,15 +20,16 @@ const (
 
 var readers = sync.Pool{New: func() any { return sse.NewReader(nil, sse.MaxEvent) }}
 
-// head reads events until one bears content. Nothing has reached the client by then, so every failure up to here fails
-// over unseen.
+// head reads events until one bears content and, under the start guard, until the stream has proven a minimum rate.
+// Nothing has reached the client by then, so every failure up to here fails over unseen.
 func (f *flight) head() {
 	f.reader = readers.Get().(*sse.Reader)
 	f.reader.Reset(f.body)
 	f.held = make([]byte, 0, 1<<10)
 	var ended error // what the last read ended with: it may have brought bytes as well
+	stop := stopAtContent
 	for {
-		out, fault, err := f.take(stopAtContent, time.Now())
+		out, fault, err := f.take(stop, time.Now())
 		f.held = append(f.held, out...)
 		switch {
 		case fault != nil:
@@ -37,9 +38,12 @@ func (f *flight) head() {
 		case err != nil:
 			f.endTransport(err)
 			return
-		case f.facts.content, f.facts.seen >= cmp.Or(f.run.job.Hold.Events, holdEvents), len(f.held) >= cmp.Or(f.run.job.Hold.Bytes, holdBytes):
+		case f.facts.content && !f.guarded(), f.facts.seen >= cmp.Or(f.run.job.Hold.Events, holdEvents), len(f.held) >= cmp.Or(f.run.job.Hold.Bytes, holdBytes):
 			f.headReady()
 			return
+		case f.facts.content && stop == stopAtContent: // guarded: there may be more events in the buffer
+			stop = toTheEnd
+			continue
 		case f.facts.last:
 			f.endWithoutContent()
 			return
@@ -74,6 +78,10 @@ func (f *flight) headBroken(err error) {
 	}
 	if f.facts.terminal {
 		f.endWithoutContent()
+		return
+	}
+	if f.facts.content { // held by the start guard: the answer is cut short
+		f.end(verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header, Phase: verdict.PhaseStream})
 		return
 	}
 	if fault := f.bareBody(); fault != nil {
@@ -146,7 +154,7 @@ func (f *flight) take(stop stopRule, now time.Time) (out []byte, fault *protocol
 		if f.repeat.Match(ev.Name, ev.Data) { // one more plain piece of text: nearly every event of nearly every stream
 			f.facts.seen++
 			f.facts.events++
-			text += len(ev.Data)
+			text += f.repeat.TextBytes(ev.Data)
 			out = joined(out, f.rewritten(ev))
 			continue
 		}
@@ -182,13 +190,13 @@ func (f *flight) read(ev sse.Event, now time.Time) (keep bool, fault *protocol.S
 	}
 	f.note(&s)
 	f.state.Observe(&s)
-	f.clock(&s, len(ev.Data), now)
+	f.clock(&s, ev.Data, now)
 	f.repeat.Learn(ev.Name, ev.Data, family.TextMember(), &s)
 	return f.keep(&s), nil
 }
 
 // clock tells the watch what an event was. Pings, comments and metadata move no clock.
-func (f *flight) clock(s *protocol.Signal, bytes int, now time.Time) {
+func (f *flight) clock(s *protocol.Signal, data []byte, now time.Time) {
 	const moves = protocol.Content | protocol.Reasoning | protocol.ToolOpen | protocol.ToolClosed | protocol.Terminal
 	if !s.Flags.Any(moves) {
 		return
@@ -197,7 +205,7 @@ func (f *flight) clock(s *protocol.Signal, bytes int, now time.Time) {
 	case s.Flags.Has(protocol.Content):
 		text := 0
 		if s.Flags.Has(protocol.Text) {
-			text = bytes
+			text = f.textBytes(data)
 		}
 		f.watch.Content(text, now)
 	case s.Flags.Has(protocol.Reasoning):

@@ -50,6 +50,34 @@ func (r *Repeat) Learn(name, data []byte, member string, s *Signal) {
 	r.known = true
 }
 
+// TextBytes is how many bytes of text an event holds that matched.
+func (r *Repeat) TextBytes(data []byte) int { return len(data) - len(r.prefix) - len(r.suffix) }
+
+// TextBytes counts the bytes of the strings that an event has as values of a member, escapes as they are written. member
+// is quoted, as Family.TextMember says it.
+func TextBytes(data []byte, member string) (n int) {
+	for {
+		at := bytes.Index(data, []byte(member))
+		if at < 0 {
+			return n
+		}
+		data = bytes.TrimLeft(data[at+len(member):], ": \t\r\n")
+		if len(data) == 0 || data[0] != '"' {
+			continue
+		}
+		end := 1
+		for end < len(data) && data[end] != '"' {
+			if data[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end, len(data))
+		n += end - 1
+		data = data[end:]
+	}
+}
+
 // Match reports whether an event is a plain text delta like the one learned.
 func (r *Repeat) Match(name, data []byte) bool {
 	if !r.known || len(data) <= len(r.prefix)+len(r.suffix) || !bytes.HasPrefix(data, r.prefix) ||

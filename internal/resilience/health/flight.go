@@ -40,8 +40,8 @@ func (h *Handle) Begin(f Facts, now time.Time) *Flight {
 		c.made = append(c.made, cl)
 	}
 	fl := &Flight{cell: c, class: cl, form: s, bytes: f.Bytes, beganAt: now}
-	if p95, _ := cl.p95(c.cfg, now); p95 > 0 {
-		fl.silentAt = now.Add(p95)
+	if p95, _ := cl.p95(c.cfg, now); p95.wait > 0 {
+		fl.silentAt = now.Add(p95.wait)
 		cl.waiting.push(fl)
 	}
 	c.state.flying++
@@ -117,9 +117,7 @@ func (f *Flight) End(o gateway.Outcome, now time.Time) {
 		c.state.observe(c.cfg, value, now)
 	}
 	if cut(o, f.content) {
-		wait := now.Sub(f.beganAt)
-		f.class.cuts.add(wait, now)
-		f.class.add(time.Duration(float64(wait)*cutFactor), now)
+		f.class.addCut(now.Sub(f.beganAt), now)
 	}
 }
 

@@ -113,6 +113,7 @@ type Facts struct {
 // Learned is what the clocks of an attempt are made from.
 type Learned struct {
 	P95     time.Duration // 95th percentile of the time to first content (whole answer when not streamed); 0 = unknown
+	Guessed bool          // P95 lies among attempts that were cut, at half as much again as they were waited for
 	Samples int           // samples in the window
 	// LongestCut is the longest wait after which an attempt without content was cut within the last hour.
 	LongestCut time.Duration
@@ -215,7 +216,9 @@ func (h *Handle) Learned(stream bool, bytes int, now time.Time) Learned {
 	var out Learned
 	size := sizeClass(bytes)
 	if class := c.classes[s][size]; class != nil {
-		out.P95, out.Samples = class.p95(c.cfg, now)
+		var p p95
+		p, out.Samples = class.p95(c.cfg, now)
+		out.P95, out.Guessed = p.wait, p.guessed
 	}
 	// A larger prompt waits at least as long as a smaller one: what a smaller one was cut at holds for it as well.
 	for _, class := range c.classes[s][:size+1] {

@@ -149,7 +149,8 @@ func TestQuantileAgainstSorted(t *testing.T) {
 			c.add(w, t0)
 			top = append(top, w)
 		}
-		got, _ := c.p95(&cfg, t0)
+		p, _ := c.p95(&cfg, t0)
+		got := p.wait
 		below, above := 0, 0
 		for _, w := range top {
 			if float64(w) < float64(got)/1.2 {

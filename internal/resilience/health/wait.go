@@ -26,8 +26,17 @@ func sizeClass(bytes int) int {
 // the 19 % of a bucket's width.
 type histogram struct {
 	count   [numBuckets]uint32
+	cut     *[numBuckets]uint32 // of count, those that were cut and not seen; nil = none
 	n       int
 	startAt time.Time
+}
+
+// cuts is how many of a bucket's samples were cut.
+func (h *histogram) cuts(bucket int) uint32 {
+	if h.cut == nil {
+		return 0
+	}
+	return h.cut[bucket]
 }
 
 func bucketOf(wait time.Duration) int {
@@ -48,7 +57,7 @@ func lower(bucket int) time.Duration {
 type class struct {
 	now, before histogram
 	cuts        cuts
-	cached      time.Duration // p95 of both slices, as of cachedN samples; 0 samples = not computed
+	cached      p95           // of both slices, as of cachedN samples; 0 samples = not computed
 	cachedN     int
 
 	waiting line // flights without content, ordered by the instant at which they count as silent
@@ -78,12 +87,30 @@ func (c *class) add(wait time.Duration, now time.Time) {
 	c.now.n++
 }
 
+// addCut notes an attempt that was not waited for any longer: the answer would have taken longer by an unknown part.
+func (c *class) addCut(wait time.Duration, now time.Time) {
+	c.cuts.add(wait, now)
+	wait = time.Duration(float64(wait) * cutFactor)
+	c.add(wait, now)
+	if c.now.cut == nil {
+		c.now.cut = new([numBuckets]uint32)
+	}
+	c.now.cut[bucketOf(wait)]++
+}
+
+// p95 is a 95th percentile. Guessed says that it lies among waits that were cut: a guess, half as long again as what was
+// really waited, which no factor of safety should multiply once more.
+type p95 struct {
+	wait    time.Duration
+	guessed bool
+}
+
 // p95 returns the percentile, 0 when there are too few samples, and the number of samples.
-func (c *class) p95(cfg *Config, now time.Time) (time.Duration, int) {
+func (c *class) p95(cfg *Config, now time.Time) (p95, int) {
 	c.rotate(now)
 	n := c.now.n + c.before.n
 	if n < cfg.MinSamples {
-		return 0, n
+		return p95{}, n
 	}
 	// One sample moves the percentile of many but little: computed again after every sixteenth part.
 	if c.cachedN == 0 || n-c.cachedN > n/16 {
@@ -92,18 +119,19 @@ func (c *class) p95(cfg *Config, now time.Time) (time.Duration, int) {
 	return c.cached, n
 }
 
-func (c *class) quantile(q float64, n int) time.Duration {
+func (c *class) quantile(q float64, n int) p95 {
 	rank := q * float64(n)
 	seen := 0.0
 	for b := range numBuckets {
 		in := float64(c.now.count[b] + c.before.count[b])
 		if in > 0 && seen+in >= rank {
 			low, high := lower(b), lower(b+1)
-			return low + time.Duration(float64(high-low)*(rank-seen)/in)
+			return p95{wait: low + time.Duration(float64(high-low)*(rank-seen)/in),
+				guessed: float64(c.now.cuts(b)+c.before.cuts(b)) > in/2}
 		}
 		seen += in
 	}
-	return lower(numBuckets)
+	return p95{wait: lower(numBuckets)}
 }
 
 // cuts remembers the longest cut of each 10 minutes of the last hour.

@@ -39,6 +39,7 @@ type Input struct {
 
 	// Learned of this candidate (room health); zero = unknown.
 	P95            time.Duration
+	Guessed        bool // P95 comes from attempts that were cut, so it is an extension already
 	LongestCut     time.Duration
 	HeadersEarly   bool
 	ThinksSilently bool
@@ -90,10 +91,15 @@ func Limits(in Input) Clocks {
 	} else {
 		c.Guards = Config{}
 	}
-	c.Patience = max(floor(in), 3*in.P95, in.LongestCut+in.LongestCut/2)
+	usual := 3 * in.P95
+	if in.Guessed {
+		usual = in.P95
+	}
+	c.Patience = max(floor(in), usual, in.LongestCut+in.LongestCut/2)
 	c.FirstContent, c.Last = c.Patience, !in.Untried
 	switch {
 	case in.Untried:
+		c.FirstContent = min(c.FirstContent, share(in, left))
 	case in.Stream:
 		c.FirstContent = max(lastChance(in), c.Patience)
 	default:
@@ -130,6 +136,17 @@ func floor(in Input) time.Duration {
 		base = max(base, reasoningFloor)
 	}
 	return base
+}
+
+// share is how much of what is left until the deadline an attempt may take while another candidate is untried: half of
+// it, so that the other one gets its try. An attempt that this cut gets more the next time, up to three quarters; and a
+// candidate whose answers were really seen to take longer than half gets what they take.
+func share(in Input, left time.Duration) time.Duration {
+	d := max(left/2, min(in.LongestCut+in.LongestCut/2, left/4*3))
+	if !in.Guessed {
+		d = max(d, in.P95)
+	}
+	return d
 }
 
 func lastChance(in Input) time.Duration {

@@ -53,7 +53,7 @@ func TestMachine(t *testing.T) {
 	whole := Limits(Input{Untried: true, MaxTokens: 1000}) // 85 s
 	early := Limits(Input{Stream: true, HeadersEarly: true})
 	total := Limits(Input{Stream: true, Timeouts: gateway.Timeouts{Total: 50 * sec}})
-	short := Limits(Input{Stream: true, Untried: true, Left: 4 * sec})
+	short := Limits(Input{Stream: true, Left: 4 * sec})
 	server := func(when time.Duration, k EventKind) at { return at{when, Event{Kind: k, Server: true}} }
 	client := func(when time.Duration, k EventKind) at { return at{when, Event{Kind: k}} }
 
@@ -181,15 +181,18 @@ func TestStartGuard(t *testing.T) {
 		}
 	}
 	s := Begin(&c)
-	if !s.held(&c, sec) {
+	if !s.held(&c) {
 		t.Error("held before content")
 	}
 	s, _ = Step(&c, s, Event{Kind: ContentCame, Text: 3}, sec)
-	if !s.held(&c, 2*sec) || s.held(&c, 11*sec) {
-		t.Error("held until the rate is judged")
+	if !s.held(&c) {
+		t.Error("three characters prove nothing")
+	}
+	if proven, _ := Step(&c, s, Event{Kind: ContentCame, Text: 37}, 2*sec); proven.held(&c) {
+		t.Error("as much as must come within the whole time proves the rate")
 	}
 	s, _ = Step(&c, s, Event{Kind: ContentCame, Text: 300}, 2*sec)
-	if s.held(&c, 2*sec) {
+	if s.held(&c) {
 		t.Error("256 characters prove the stream")
 	}
 }

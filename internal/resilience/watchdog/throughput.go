@@ -144,22 +144,22 @@ func (m *meter) due(g *Config) (time.Duration, Clock) {
 	return m.beganAt + g.Warmup, None
 }
 
+// started: the stream has proven a minimum rate, be it by as much text as would do for the whole of GuardWithin, by
+// GuardChars of it, or by something else than text.
+func (m *meter) started(g *Config) bool {
+	return m.exempt || m.total >= g.GuardChars || float64(m.total) >= g.MinBytesPerSecond*g.GuardWithin.Seconds()
+}
+
 // guardDue is the active instant at which the start guard says no, if nothing more comes.
 func (m *meter) guardDue(g *Config) time.Duration {
-	if m.exempt || m.total >= g.GuardChars || float64(m.total) >= g.MinBytesPerSecond*g.GuardWithin.Seconds() {
+	if m.started(g) {
 		return never
 	}
 	return m.beganAt + g.GuardWithin
 }
 
-// held: the start guard has seen too little to let the output go.
-func (s *State) held(c *Clocks, at time.Duration) bool {
-	g := &c.Guards
-	if !g.StartGuard || s.terminal || s.meter.exempt {
-		return false
-	}
-	if !s.content {
-		return true
-	}
-	return s.meter.total < g.GuardChars && s.active(at)-s.meter.beganAt < g.GuardWithin
+// held: the start guard has seen too little to let the output go. It ends with an event, never by time alone: when
+// GuardWithin is over the stream has started or is cut.
+func (s *State) held(c *Clocks) bool {
+	return c.Guards.StartGuard && !s.terminal && !s.meter.started(&c.Guards)
 }

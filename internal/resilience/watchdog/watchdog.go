@@ -247,10 +247,10 @@ func (w *Watch) Extend(until, now time.Time) {
 }
 
 // Held reports whether the start guard still wants the output to be held back.
-func (w *Watch) Held(now time.Time) bool {
+func (w *Watch) Held() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.done && w.state.held(&w.clocks, now.Sub(w.startAt))
+	return !w.done && w.state.held(&w.clocks)
 }
 
 // Stop ends the clocks. It is idempotent. A cancel that is just running may still end after it.

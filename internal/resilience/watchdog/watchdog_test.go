@@ -147,14 +147,14 @@ func TestWatchHeld(t *testing.T) {
 		guards.StartGuard = true
 		w, ctx := watch(t, Limits(Input{Stream: true, Guards: guards}))
 		w.Content(10, time.Now())
-		if !w.Held(time.Now()) {
+		if !w.Held() {
 			t.Error("10 characters prove nothing")
 		}
 		<-ctx.Done()
 		if e := expired(t, ctx); e.Clock != Stall || e.Limit != 10*sec {
 			t.Errorf("%+v", e)
 		}
-		if w.Held(time.Now()) {
+		if w.Held() {
 			t.Error("over")
 		}
 	})
