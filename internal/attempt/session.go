@@ -34,7 +34,7 @@ func (r *run) recognize(now time.Time) *gateway.Error {
 		return r.closeWith(gerr)
 	}
 	env := r.job.Envelope
-	if !env.Operation.Completes() || !room.On() {
+	if !env.Operation.Converses() || !room.On() {
 		return nil
 	}
 	name, by := envelope.SessionOf(env, r.job.Header)

@@ -11,7 +11,7 @@ const maxPrefix = 256
 // where its turns begin, who speaks, and which stored objects they refer to is found out while the bytes are checked
 // anyway.
 func (d *decoder) top(which int, isKnown bool, v int) (int, error) {
-	if !isKnown || v >= len(d.b) || !d.env.Operation.Completes() {
+	if !isKnown || v >= len(d.b) || !d.env.Operation.Converses() && d.env.Operation != gateway.CountTokens {
 		return d.value(v, 1)
 	}
 	switch which {

@@ -19,11 +19,12 @@ const (
 	Speak                           // audio/speech: the answer is sound
 	Transcribe                      // audio/transcriptions
 	TranslateAudio                  // audio/translations
+	Compact                         // responses/compact: a conversation made shorter
 	NumOperations
 )
 
 var operationNames = [NumOperations]string{"generate", "complete", "count_tokens", "embed", "batch_embed", "moderate", "rerank",
-	"make_image", "edit_image", "vary_image", "speak", "transcribe", "translate_audio"}
+	"make_image", "edit_image", "vary_image", "speak", "transcribe", "translate_audio", "compact"}
 
 func (o Operation) String() string { return enumName(operationNames[:], uint8(o), "operation") }
 
@@ -41,11 +42,14 @@ func (o *Operation) UnmarshalText(b []byte) error {
 // streamed. The answers of all other operations are passed on whole, and only errors are looked for in them.
 func (o Operation) Completes() bool { return o == Generate || o == Complete }
 
+// Converses reports whether the request carries a conversation, which belongs to a session and to what its accounts store.
+func (o Operation) Converses() bool { return o.Completes() || o == Compact }
+
 // JSON reports whether the answer is a JSON text whatever the request says. The others may be sound, subtitles or a
 // stream of the operation's own.
 func (o Operation) JSON() bool {
 	switch o {
-	case CountTokens, Embed, BatchEmbed, Moderate, Rerank:
+	case CountTokens, Embed, BatchEmbed, Moderate, Rerank, Compact:
 		return true
 	}
 	return o.Completes()

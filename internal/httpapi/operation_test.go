@@ -49,6 +49,7 @@ func others(model string) map[string]other {
 		"speech":        {"/v1/audio/speech", js, `{"model":"%s","input":"x","voice":"v"}`, "/audio/speech", "ID3\x00\xff\xfb{", "audio/mpeg", "openai"},
 		"transcription": {"/v1/audio/transcriptions", multi, upload, "/audio/transcriptions", "1\n00:00:00,000 --> 00:00:01,000\n[music]\n", "text/plain; charset=utf-8", "openai"},
 		"translation":   {"/v1/audio/translations", multi, upload, "/audio/translations", `{"text":"hi"}`, js, "openai"},
+		"compact":       {"/v1/responses/compact", js, `{"model":"%s","input":[{"role":"user","content":"x"}],"instructions":""}`, "/responses/compact", `{"id":"resp_1","object":"response.compaction","created_at":1,"output":[{"id":"cmp_1","type":"compaction","encrypted_content":"AAAA"}],"usage":{"input_tokens":3,"output_tokens":1,"total_tokens":4}}`, js, "responses"},
 		"count":         {"/v1/messages/count_tokens", js, `{"model":"%s","messages":[]}`, "/v1/messages/count_tokens", `{"input_tokens":7}`, js, "anthropic"},
 		"Gemini count":  {"/v1beta/models/%s:countTokens", js, `{"contents":[]}`, "/v1beta/models/%s:countTokens", `{"totalTokens":7}`, js, "gemini"},
 		"Gemini embed":  {"/v1/models/%s:embedContent", js, `{"content":{}}`, "/v1beta/models/%s:embedContent", `{"embedding":{"values":[0.1]}}`, js, "gemini"},

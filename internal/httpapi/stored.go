@@ -21,13 +21,28 @@ import (
 // teach nothing about it: they are no generations.
 func (a *API) storedRoutes(add func(string, http.HandlerFunc), prefix string) {
 	at := prefix + "/v1/responses/{id}"
-	add("GET "+at, a.stored(""))
-	add("DELETE "+at, a.stored(""))
+	add("GET "+at, a.unlessCompact(a.stored("")))
+	add("DELETE "+at, a.unlessCompact(a.stored("")))
 	add("GET "+at+"/input_items", a.stored("/input_items"))
 	add("POST "+at+"/cancel", a.stored("/cancel"))
-	add(at, a.only("GET, HEAD, DELETE"))
+	add(at, a.unlessCompact(a.only("GET, HEAD, DELETE")))
+	add("POST "+prefix+"/v1/responses/"+compact, a.post(call{protocol: gateway.Responses, operation: gateway.Compact}))
 	add(at+"/input_items", a.only("GET, HEAD"))
 	add(at+"/cancel", a.only("POST"))
+}
+
+// compact stands where the id of a response would, and is none: it takes a POST that names a model.
+const compact = "compact"
+
+// unlessCompact serves calls on an id; for the path that only looks like one it names the method that it has.
+func (a *API) unlessCompact(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") == compact {
+			a.wrongMethod(w, r, gateway.Responses, http.MethodPost)
+			return
+		}
+		h(w, r)
+	}
 }
 
 // stored serves one call on a stored response; what is the path behind its id.

@@ -29,6 +29,7 @@ const (
 	Image // made, edited or varied
 	Speak
 	Transcribe // or translate
+	Compact    // responses/compact
 )
 
 // Call is a request to a fake upstream, read.
@@ -85,6 +86,8 @@ func Route(method, path string, query url.Values, anthropicHeader bool) (Call, e
 		return Call{Op: CountTokens, Protocol: gateway.Anthropic}, nil
 	case last == "responses":
 		return Call{Op: Generate, Protocol: gateway.Responses}, nil
+	case strings.HasSuffix(p, "/responses/compact"):
+		return Call{Op: Compact, Protocol: gateway.Responses}, nil
 	case last == "messages":
 		return Call{Op: Generate, Protocol: gateway.Anthropic}, nil
 	}
@@ -148,7 +151,7 @@ func (c *Call) Decode(body []byte) error {
 		err = c.decodeGemini(body)
 	case c.Op == Embed:
 		err = c.decodeEmbed(body)
-	case c.Op >= Complete:
+	case c.Op >= Complete && c.Op != Compact:
 		err = c.decodeOther(body)
 	case c.Protocol == gateway.Responses:
 		err = c.decodeResponses(body)

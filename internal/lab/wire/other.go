@@ -29,6 +29,8 @@ func Other(c *Call, names []string, now time.Time) []byte {
 		return encode(c.result(now))
 	case Speak:
 		return sound()
+	case Compact:
+		return encode(compacted(c, now))
 	}
 	list := []any{}
 	for _, n := range names {

@@ -98,8 +98,12 @@ func (Family) StreamError(dst []byte, e *gateway.Error, st *protocol.StreamState
 func (Family) Comment(dst []byte, text string) []byte { return sse.AppendComment(dst, text) }
 
 // Upstream implements protocol.Family; base ends where the SDK's base URL ends, at /v1 as a rule.
-func (Family) Upstream(base string, _ gateway.Candidate, _ *gateway.Envelope) string {
-	return protocol.JoinURL(base, "/responses", "")
+func (Family) Upstream(base string, _ gateway.Candidate, env *gateway.Envelope) string {
+	path := "/responses"
+	if env.Operation == gateway.Compact {
+		path += "/compact"
+	}
+	return protocol.JoinURL(base, path, "")
 }
 
 // Authorize implements protocol.Family.
