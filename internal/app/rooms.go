@@ -121,7 +121,7 @@ func (r *rooms) Bind(c gateway.Candidate, p gateway.Protocol, op gateway.Operati
 	return plan.Candidate{
 		Breaker:  r.breaker.Bind(unit, set.Breaker),
 		Cooldown: cool,
-		Lockout:  r.lockout.Bind(unit, set.Lockout),
+		Lockout:  r.lockout.Bind(unit, lockFamily(set.Lockout, c, s)),
 		Gate:     r.gate.Bind(c, set.Pacing.Gate, h.Proven),
 		Health:   h,
 	}
@@ -132,6 +132,14 @@ func (r *rooms) Changes() *resilience.Changes { return &r.changes }
 
 // maxStrategies bounds the memories of strategies: names of pools can come from clients.
 const maxStrategies = 1 << 14
+// lockFamily is the policy of locks with the quota that the model shares with others.
+func lockFamily(cfg lockout.Config, c gateway.Candidate, s *catalog.Snapshot) lockout.Config {
+	if p := s.Config().Providers[c.Connection.Provider.ID]; p != nil {
+		cfg.Family = p.QuotaFamily(c.Model)
+	}
+	return cfg
+}
+
 
 // Strategy implements plan.Binder.
 func (r *rooms) Strategy(name string) *strategy.State {

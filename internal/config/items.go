@@ -23,6 +23,9 @@ type Provider struct {
 	AuthHeader string `yaml:"auth_header"`
 	// A 429 and a quota belong to one model, not to the account. Default false.
 	PerModelQuota bool `yaml:"per_model_quota"`
+	// Models that share one quota, by a name for it: patterns with * and ?. A quota, 402, 403 or 429 of one then locks
+	// them all. The longest pattern that matches decides. Default none: every model has its own.
+	QuotaFamilies map[string][]string `yaml:"quota_families"`
 	// Strategy that orders this provider's connections. Default health-aware.
 	Strategy string `yaml:"strategy"`
 	// Providers of one family see the same address limits. Default none.

@@ -93,6 +93,7 @@ func (l *loader) checkProviders() {
 		}
 		l.checkStrategy(path+".strategy", p.Strategy)
 	}
+		l.checkFamilies(path+".quota_families", p)
 }
 
 func presetHint(id string) string {

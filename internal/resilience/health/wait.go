@@ -57,7 +57,7 @@ func lower(bucket int) time.Duration {
 type class struct {
 	now, before histogram
 	cuts        cuts
-	cached      p95           // of both slices, as of cachedN samples; 0 samples = not computed
+	cached      p95 // of both slices, as of cachedN samples; 0 samples = not computed
 	cachedN     int
 
 	waiting line // flights without content, ordered by the instant at which they count as silent

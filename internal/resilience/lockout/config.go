@@ -47,8 +47,11 @@ type Config struct {
 	// SuccessGrace: so does a success of the same account and model within it. Default 10s; 0 = off (omniroute presets).
 	SuccessGrace time.Duration `yaml:"success_grace"`
 
-	// Persist keeps locks over a restart. Default true.
+	// Persist keeps locks over a restart; false drops them, those of the last run included. Default true.
 	Persist bool `yaml:"persist"`
+
+	// Family is the quota that the model shares with others of its provider; "" = none. Whoever binds knows it.
+	Family string `yaml:"-"`
 }
 
 // Default returns the profile `recommended` for a class of credential.

@@ -16,6 +16,7 @@ type cell struct {
 	key   string
 	owner atomic.Pointer[gateway.Candidate] // one of its candidates, for people
 	hot   atomic.Bool                       // there is, or was, a lock; Peek and successes look at it only then
+	old   atomic.Bool                       // what it holds comes from an earlier process, nothing was learned since
 
 	memory.Cell[lock]
 	okAt time.Time // last success; guarded likewise
@@ -122,6 +123,7 @@ func (h *Handle) Learn(o gateway.Outcome, now time.Time) {
 	if o.Kind != gateway.Success {
 		if p := e.where(); p != nowhere {
 			e.okAt = h.servedAt()
+			h.cells[p-1].old.Store(false)
 			h.cells[p-1].step(now, ch, func(l lock) lock { return l.fail(e) })
 		}
 		return

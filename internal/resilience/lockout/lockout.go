@@ -42,8 +42,6 @@ type Options struct {
 	OnChange func(resilience.Status, time.Time)
 	// Rand is not used: a lock has no jitter, the accounts behind it do not return together.
 	Rand func() float64
-	// Family names the quota family of a candidate's model; nil or "" = none. It is asked once per Bind.
-	Family func(gateway.Candidate) string
 	// Changes counts keys that become plain, or cease to be; nil counts nothing.
 	Changes *resilience.Changes
 }
@@ -74,10 +72,8 @@ func New(o Options) *Room {
 // Bind returns the room's handle for a candidate. State is shared by all handles of one key and outlives them.
 func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	unit := string(c.Model)
-	if r.opts.Family != nil {
-		if f := r.opts.Family(c); f != "" {
-			unit = "family " + f
-		}
+	if cfg.Family != "" {
+		unit = "family " + cfg.Family
 	}
 	conn := c.Connection
 	prov, account, id := string(conn.Provider.ID), string(conn.Account), memory.Identity(conn)
@@ -89,6 +85,11 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	h.cells[family-1] = r.cell("connection:"+id+"/"+unit, c)
 	h.cells[quota-1] = r.cell("account:"+prov+"/"+account+"/"+unit, c)
 	h.cells[provider-1] = r.cell("provider:"+prov+"/"+string(c.Model), c)
+	if !cfg.Persist {
+		for _, c := range h.cells {
+			c.discard()
+		}
+	}
 	return h
 }
 
@@ -152,6 +153,13 @@ func (r *Room) drop(cells []*cell) {
 	}
 }
 
+// discard forgets what an earlier process knew, where locks are not to outlive a restart, and takes it from the store.
+func (c *cell) discard() {
+	if c.old.Swap(false) {
+		c.step(time.Unix(0, c.room.seen.Load()), change{persist: true}, func(l lock) lock { return lock{EpisodeAt: l.EpisodeAt} })
+	}
+}
+
 // Restore takes over records of an earlier process. It only ever makes the room stricter. Records of other rooms and
 // unreadable ones are ignored.
 func (r *Room) Restore(records []resilience.Record, now time.Time) {
@@ -159,6 +167,7 @@ func (r *Room) Restore(records []resilience.Record, now time.Time) {
 		d.Count = max(d.Count, 0)
 		c := r.cell(rec.Key, gateway.Candidate{})
 		c.Follow(rec.At)
+		c.old.Store(c.Load() == lock{})
 		c.step(now, change{persist: true}, func(l lock) lock { return l.restore(d, now) })
 	}
 }

@@ -37,12 +37,6 @@ func (g *rig) open() *Room {
 	return New(Options{
 		Keep:     func(r resilience.Record) { g.saved[r.Key] = r },
 		OnChange: func(s resilience.Status, _ time.Time) { g.heard = append(g.heard, s) },
-		Family: func(c gateway.Candidate) string {
-			if g.family == nil {
-				return ""
-			}
-			return g.family(c)
-		},
 	})
 }
 
@@ -61,7 +55,11 @@ func connection(id, account string) *gateway.Connection {
 }
 
 func (g *rig) bind(c *gateway.Connection, model string) *Handle {
-	return g.room.Bind(gateway.Candidate{Connection: c, Model: gateway.ModelID(model)}, g.cfg)
+	of, cfg := gateway.Candidate{Connection: c, Model: gateway.ModelID(model)}, g.cfg
+	if g.family != nil {
+		cfg.Family = g.family(of)
+	}
+	return g.room.Bind(of, cfg)
 }
 
 func (g *rig) wait(d time.Duration) { g.now = g.now.Add(d) }

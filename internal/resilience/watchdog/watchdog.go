@@ -101,6 +101,8 @@ type Watch struct {
 
 	pausedAt atomic.Int64 // offset of the pause that is going on, plus one; 0 = none
 	heard    atomic.Bool  // the machine knows of it
+	lately   atomic.Int64 // offset of the last content that the machine has not heard of, plus one; 0 = none
+	flowing  atomic.Bool  // content is nothing but a sign of life by now: the machine need not hear of each
 
 	mu    sync.Mutex
 	state State
@@ -162,10 +164,20 @@ func (w *Watch) event(e Event, now time.Time) {
 	w.mu.Lock()
 	if !w.done {
 		at := now.Sub(w.startAt)
+		w.catchUp()
 		w.state.step(&w.clocks, &e, at)
 		w.arm(at)
+		w.flowing.Store(w.state.content && !w.clocks.Guards.on())
 	}
 	w.mu.Unlock()
+}
+
+// catchUp tells the machine of content that was only noted; mu is held. The timer needs no new look: content moves
+// every clock that it touches further away.
+func (w *Watch) catchUp() {
+	if at := w.lately.Swap(0); at != 0 {
+		w.state.step(&w.clocks, &Event{Kind: ContentCame}, time.Duration(at-1))
+	}
 }
 
 // Dialing tells that a new connection is being made; the connect clock runs until Connected or Headers. An attempt
@@ -183,7 +195,16 @@ func (w *Watch) Reasoning(now time.Time) { w.event(Event{Kind: ReasoningFrame}, 
 
 // Content tells that content arrived: text is the number of bytes of text in it, 0 for content of another kind. For an
 // answer that is not streamed it is called once, with the whole answer.
-func (w *Watch) Content(text int, now time.Time) { w.event(Event{Kind: ContentCame, Text: text}, now) }
+//
+// Nearly every event of a stream is this one. Once content flows and no guard measures it, it is only noted when it
+// came; the machine hears of the last one when it is asked something.
+func (w *Watch) Content(text int, now time.Time) {
+	if w.flowing.Load() {
+		w.lately.Store(int64(now.Sub(w.startAt)) + 1)
+		return
+	}
+	w.event(Event{Kind: ContentCame, Text: text}, now)
+}
 
 // ToolOpen tells that a tool call began: server says that the upstream itself runs it, so that no content comes
 // meanwhile.
@@ -219,6 +240,7 @@ func (w *Watch) Paused(on bool, now time.Time) {
 	if w.done {
 		return
 	}
+	w.catchUp()
 	w.state.step(&w.clocks, &Event{Kind: PauseBegan}, time.Duration(began-1)) // changes nothing when it was heard of
 	w.state.step(&w.clocks, &Event{Kind: PauseEnded}, time.Duration(at-1))
 	w.heard.Store(false)
@@ -230,6 +252,7 @@ const shortPause = 20 * time.Millisecond
 
 // hear tells the machine of a pause that is going on; mu is held.
 func (w *Watch) hear() {
+	w.catchUp()
 	if began := w.pausedAt.Load(); began != 0 {
 		w.state.step(&w.clocks, &Event{Kind: PauseBegan}, time.Duration(began-1))
 		w.heard.Store(true)
@@ -246,11 +269,11 @@ func (w *Watch) Extend(until, now time.Time) {
 	w.event(Event{Kind: Extended, Until: until.Sub(w.startAt)}, now)
 }
 
-// Held reports whether the start guard still wants the output to be held back.
+// Held reports whether the start guard still wants the output to be held back. What was cut while held stays held.
 func (w *Watch) Held() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.done && w.state.held(&w.clocks)
+	return w.state.held(&w.clocks)
 }
 
 // Stop ends the clocks. It is idempotent. A cancel that is just running may still end after it.

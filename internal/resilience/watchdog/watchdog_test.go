@@ -154,8 +154,8 @@ func TestWatchHeld(t *testing.T) {
 		if e := expired(t, ctx); e.Clock != Stall || e.Limit != 10*sec {
 			t.Errorf("%+v", e)
 		}
-		if w.Held() {
-			t.Error("over")
+		if !w.Held() {
+			t.Error("let go after it was cut")
 		}
 	})
 }
@@ -238,4 +238,25 @@ func BenchmarkWatchContentGuarded(b *testing.B) {
 	for b.Loop() {
 		w.Content(12, now)
 	}
+}
+
+func TestContentThatIsOnlyNotedMovesTheIdleClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, ctx := watch(t, Limits(Input{Stream: true}))
+		for range 20 {
+			time.Sleep(29 * sec)
+			if ctx.Err() != nil {
+				t.Fatal(context.Cause(ctx))
+			}
+			w.Content(1, time.Now())
+		}
+		w.Paused(true, time.Now())
+		time.Sleep(60 * sec) // the client takes nothing: no silence of the upstream
+		w.Paused(false, time.Now())
+		began := time.Now()
+		<-ctx.Done()
+		if e := expired(t, ctx); e.Clock != Idle || time.Since(began) != 30*sec {
+			t.Errorf("%+v after %v", e, time.Since(began))
+		}
+	})
 }
