@@ -14,7 +14,7 @@ import (
 // How the mover works.
 const (
 	batchSize  = 500
-	batchAfter = 250 * time.Millisecond
+	batchAfter = time.Second // the journal has made them durable; whoever reads the log flushes first
 	trimEvery  = 10 * time.Minute
 	trimBatch  = 500
 	trimRounds = 10 // per batch, so that trimming never holds up moving

@@ -188,8 +188,12 @@ func (c *conn) exchange(ctx context.Context, req *http.Request, body io.ReadClos
 		}
 		return nil, err
 	}
+	var under io.ReadCloser = res.Body
+	if len(res.TransferEncoding) == 1 && res.TransferEncoding[0] == "chunked" && under != http.NoBody {
+		under = &chunked{r: c.r} // nothing of the body has been read yet
+	}
 	// An upstream may answer before it has read the whole request; its answer counts, the connection is spent.
-	res.Body = &answerBody{under: res.Body, conn: c, stop: stop, ctx: ctx, spent: sent != nil || res.Close || !res.ProtoAtLeast(1, 1)}
+	res.Body = &answerBody{under: under, conn: c, stop: stop, ctx: ctx, spent: sent != nil || res.Close || !res.ProtoAtLeast(1, 1)}
 	return res, nil
 }
 
