@@ -23,6 +23,9 @@ func (p *play) words() ([]string, wire.Finish) {
 	if p.call.MaxTokens > 0 && p.call.MaxTokens < len(list) {
 		return list[:p.call.MaxTokens], wire.Length
 	}
+	if p.call.Filters() {
+		return list[:len(list)/2], wire.Filtered
+	}
 	return list, wire.Stop
 }
 

@@ -28,6 +28,7 @@ const (
 	Stop Finish = iota
 	Length
 	ToolUse
+	Filtered // cut short by the provider's content filter
 )
 
 // Failure is an error as a provider puts it.

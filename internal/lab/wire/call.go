@@ -44,6 +44,9 @@ type Call struct {
 	Prefill      string // text of a trailing assistant message
 	HasPrefill   bool
 	Tools        []Tool
+	ToolForced   bool // tool_choice demands a call
+	ToolBarred   bool // tool_choice forbids one
+	Reasons      bool // reasoning is asked for (responses)
 	ToolResult   bool // the last message is a tool's result
 	IncludeUsage bool
 	MaxTokens    int // 0 = not given
@@ -51,6 +54,8 @@ type Call struct {
 	Inputs       []string
 	Base64       bool   // embeddings as base64
 	Form         string // content type of a body that is a form; "" = JSON
+
+	Echo map[string]json.RawMessage // members of a responses request that its answer repeats
 }
 
 // Completes reports whether the answer is a text in tokens.
@@ -58,8 +63,10 @@ func (c *Call) Completes() bool { return c.Op == Generate || c.Op == Complete }
 
 // Tool is a tool that the client offers.
 type Tool struct {
-	Name   string
-	Schema json.RawMessage
+	Name        string
+	Description string
+	Schema      json.RawMessage
+	Strict      bool
 }
 
 // ErrNotFound says that no operation lives at a path.
@@ -164,12 +171,6 @@ func (c *Call) Decode(body []byte) error {
 	return err
 }
 
-// WantsTool reports whether the answer is a tool call: tools are offered, the prompt asks for it, and no result is
-// there yet.
-func (c *Call) WantsTool() bool {
-	return len(c.Tools) > 0 && !c.ToolResult && strings.Contains(strings.ToLower(c.Prompt), "call the tool")
-}
-
 // message is a turn of any of the three JSON APIs that have messages.
 type message struct {
 	Type    string          `json:"type"`
@@ -215,6 +216,8 @@ func contentText(raw json.RawMessage) (text string, toolResult bool) {
 
 type toolSpec struct {
 	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Strict      bool            `json:"strict"`
 	Parameters  json.RawMessage `json:"parameters"`
 	InputSchema json.RawMessage `json:"input_schema"`
 	JSONSchema  json.RawMessage `json:"parametersJsonSchema"`
@@ -230,7 +233,7 @@ func (c *Call) offer(specs []toolSpec) {
 		if s.Name == "" {
 			continue
 		}
-		t := Tool{Name: s.Name}
+		t := Tool{Name: s.Name, Description: s.Description, Strict: s.Strict}
 		for _, schema := range []json.RawMessage{s.Parameters, s.InputSchema, s.JSONSchema, s.SnakeSchema} {
 			if len(schema) > 0 {
 				t.Schema = schema
@@ -247,6 +250,7 @@ func (c *Call) decodeChat(body []byte) error {
 		Stream    bool       `json:"stream"`
 		Messages  []message  `json:"messages"`
 		Tools     []toolSpec `json:"tools"`
+		Choice    any        `json:"tool_choice"`
 		MaxTokens int        `json:"max_tokens"`
 		MaxComp   int        `json:"max_completion_tokens"`
 		Options   struct {
@@ -260,6 +264,7 @@ func (c *Call) decodeChat(body []byte) error {
 	c.MaxTokens = max(in.MaxTokens, in.MaxComp)
 	c.turns(in.Messages)
 	c.offer(in.Tools)
+	c.choose(in.Choice)
 	if len(in.Messages) == 0 {
 		return errors.New("messages: at least one message is required")
 	}
@@ -272,13 +277,22 @@ func (c *Call) decodeResponses(body []byte) error {
 		Stream    bool            `json:"stream"`
 		Input     json.RawMessage `json:"input"`
 		Tools     []toolSpec      `json:"tools"`
+		Choice    any             `json:"tool_choice"`
 		MaxTokens int             `json:"max_output_tokens"`
+		Reasoning *struct {
+			Effort string `json:"effort"`
+		} `json:"reasoning"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return err
 	}
+	if err := json.Unmarshal(body, &c.Echo); err != nil {
+		return err
+	}
 	c.Model, c.Stream, c.MaxTokens = in.Model, in.Stream, in.MaxTokens
+	c.Reasons = in.Reasoning != nil && in.Reasoning.Effort != "none"
 	c.offer(in.Tools)
+	c.choose(in.Choice)
 	var items []message
 	if json.Unmarshal(in.Input, &c.Prompt) == nil {
 		return nil

@@ -5,7 +5,7 @@ import "net/http"
 // chat is OpenAI chat completions.
 type chat struct{}
 
-var chatFinish = [...]string{Stop: "stop", Length: "length", ToolUse: "tool_calls"}
+var chatFinish = [...]string{Stop: "stop", Length: "length", ToolUse: "tool_calls", Filtered: "content_filter"}
 
 func (chat) chunk(a *Answer, delta object, finish any) Event {
 	c := chat{}.base(a)
@@ -26,6 +26,9 @@ func (c chat) open(a *Answer) []Event {
 }
 
 func (c chat) token(a *Answer, text string) []Event {
+	if a.Call.Refuses() {
+		return []Event{c.chunk(a, object{"refusal": text}, nil)}
+	}
 	return []Event{c.chunk(a, object{"content": text}, nil)}
 }
 
@@ -64,6 +67,9 @@ func chatUsage(u Usage) object {
 
 func (c chat) whole(a *Answer, text string, f Finish, u Usage) any {
 	m := object{"role": "assistant", "content": text, "refusal": nil, "annotations": []any{}}
+	if a.Call.Refuses() {
+		m["content"], m["refusal"] = nil, text
+	}
 	if f == ToolUse {
 		m["content"] = nil
 		m["tool_calls"] = []any{object{"id": "call_" + a.ID, "type": "function",

@@ -9,7 +9,7 @@ import (
 // gemini is Google's generateContent.
 type gemini struct{}
 
-var geminiFinish = [...]string{Stop: "STOP", Length: "MAX_TOKENS", ToolUse: "STOP"}
+var geminiFinish = [...]string{Stop: "STOP", Length: "MAX_TOKENS", ToolUse: "STOP", Filtered: "SAFETY"}
 
 func rawObject(s string) json.RawMessage { return json.RawMessage(s) }
 

@@ -3,7 +3,7 @@ package wire
 // messages is Anthropic messages.
 type messages struct{}
 
-var messagesFinish = [...]string{Stop: "end_turn", Length: "max_tokens", ToolUse: "tool_use"}
+var messagesFinish = [...]string{Stop: "end_turn", Length: "max_tokens", ToolUse: "tool_use", Filtered: "refusal"}
 
 func (messages) resource(a *Answer, content []any, stop any, u Usage) object {
 	return object{"id": "msg_" + a.ID, "type": "message", "role": "assistant", "model": a.Model, "content": content,

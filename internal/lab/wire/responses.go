@@ -1,24 +1,51 @@
 package wire
 
-import "maps"
+import (
+	"encoding/json"
+	"maps"
+)
 
 // responses is OpenAI responses.
 type responses struct{}
+
+// thought is what a thinking answer says of its thoughts, and thoughtTokens what they cost.
+const (
+	thought       = "The lab weighs the question before it answers."
+	thoughtTokens = 9
+)
+
+// echoed are the members of a request that its answer repeats as they are; the others have values of their own there.
+var echoed = []string{"instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id",
+	"prompt_cache_key", "safety_identifier", "store", "temperature", "tool_choice", "top_logprobs", "top_p", "presence_penalty",
+	"frequency_penalty", "truncation", "user"}
 
 // resource is the response object; every field is there, as strict clients demand.
 func (responses) resource(a *Answer, status string) object {
 	tools := []any{}
 	for _, t := range a.Call.Tools {
-		tools = append(tools, object{"type": "function", "name": t.Name, "description": nil, "parameters": t.Schema, "strict": false})
+		tools = append(tools, object{"type": "function", "name": t.Name, "description": orNil(t.Description), "parameters": t.Schema, "strict": t.Strict})
 	}
-	return object{"id": "resp_" + a.ID, "object": "response", "created_at": a.At.Unix(), "completed_at": nil,
+	out := object{"id": "resp_" + a.ID, "object": "response", "created_at": a.At.Unix(), "completed_at": nil,
 		"status": status, "background": false, "error": nil, "incomplete_details": nil, "instructions": nil,
 		"max_output_tokens": nil, "max_tool_calls": nil, "model": a.Model, "output": []any{},
 		"parallel_tool_calls": true, "previous_response_id": nil, "prompt_cache_key": nil,
-		"reasoning": object{"effort": nil, "summary": nil}, "safety_identifier": nil, "service_tier": "default",
-		"store": false, "temperature": 1, "text": object{"format": object{"type": "text"}}, "tool_choice": "auto",
+		"reasoning":         a.Call.over("reasoning", object{"effort": nil, "summary": nil}),
+		"safety_identifier": nil, "service_tier": "default", "store": false, "temperature": 1,
+		"text": a.Call.over("text", object{"format": object{"type": "text"}}), "tool_choice": "auto",
 		"tools": tools, "top_logprobs": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
 		"truncation": "disabled", "usage": nil, "user": nil, "metadata": object{}}
+	for _, name := range echoed {
+		if raw := a.Call.Echo[name]; len(raw) > 0 && string(raw) != "null" {
+			out[name] = raw
+		}
+	}
+	return out
+}
+
+// over lays an object of the request over its defaults.
+func (c *Call) over(name string, defaults object) object {
+	_ = json.Unmarshal(c.Echo[name], &defaults) // what is no object changes nothing
+	return defaults
 }
 
 func (responses) ev(a *Answer, kind string, o object) Event {
@@ -40,24 +67,66 @@ func (responses) messageItem(a *Answer, status string, content ...any) object {
 	return object{"id": "msg_" + a.ID, "type": "message", "role": "assistant", "status": status, "content": content}
 }
 
-func textPart(s string) object {
+func (responses) thoughtItem(a *Answer, summary ...any) object {
+	if summary == nil {
+		summary = []any{}
+	}
+	return object{"id": "rs_" + a.ID, "type": "reasoning", "summary": summary}
+}
+
+func (responses) part(a *Answer, s string) object {
+	if a.Call.Refuses() {
+		return object{"type": "refusal", "refusal": s}
+	}
 	return object{"type": "output_text", "text": s, "annotations": []any{}, "logprobs": []any{}}
 }
 
+// index is the place of the item behind the thoughts.
+func (responses) index(a *Answer) int {
+	if a.Call.Thinks() {
+		return 1
+	}
+	return 0
+}
+
 func (r responses) at(a *Answer, o object) object {
-	out := object{"item_id": "msg_" + a.ID, "output_index": 0, "content_index": 0}
+	out := object{"item_id": "msg_" + a.ID, "output_index": r.index(a), "content_index": 0}
 	maps.Copy(out, o)
 	return out
 }
 
-func (r responses) openText(a *Answer) []Event {
+// think is the reasoning item, where the call wants one.
+func (r responses) think(a *Answer) []Event {
+	if !a.Call.Thinks() {
+		return nil
+	}
+	at := func(o object) object {
+		o["item_id"], o["output_index"], o["summary_index"] = "rs_"+a.ID, 0, 0
+		return o
+	}
+	part := func(s string) object { return object{"type": "summary_text", "text": s} }
+	one, two := half(thought)
 	return []Event{
-		r.ev(a, "response.output_item.added", object{"output_index": 0, "item": r.messageItem(a, "in_progress")}),
-		r.ev(a, "response.content_part.added", r.at(a, object{"part": textPart("")})),
+		r.ev(a, "response.output_item.added", object{"output_index": 0, "item": r.thoughtItem(a)}),
+		r.ev(a, "response.reasoning_summary_part.added", at(object{"part": part("")})),
+		r.ev(a, "response.reasoning_summary_text.delta", at(object{"delta": one})),
+		r.ev(a, "response.reasoning_summary_text.delta", at(object{"delta": two})),
+		r.ev(a, "response.reasoning_summary_text.done", at(object{"text": thought})),
+		r.ev(a, "response.reasoning_summary_part.done", at(object{"part": part(thought)})),
+		r.ev(a, "response.output_item.done", object{"output_index": 0, "item": r.thoughtItem(a, part(thought))}),
 	}
 }
 
+func (r responses) openText(a *Answer) []Event {
+	return append(r.think(a),
+		r.ev(a, "response.output_item.added", object{"output_index": r.index(a), "item": r.messageItem(a, "in_progress")}),
+		r.ev(a, "response.content_part.added", r.at(a, object{"part": r.part(a, "")})))
+}
+
 func (r responses) token(a *Answer, text string) []Event {
+	if a.Call.Refuses() {
+		return []Event{r.ev(a, "response.refusal.delta", r.at(a, object{"delta": text}))}
+	}
 	return []Event{r.ev(a, "response.output_text.delta", r.at(a, object{"delta": text, "logprobs": []any{}}))}
 }
 
@@ -67,33 +136,57 @@ func (responses) callItem(a *Answer, status, args string) object {
 }
 
 func (r responses) tool(a *Answer) []Event {
+	out, i := r.think(a), r.index(a)
 	one, two := half(a.ToolArg)
 	delta := func(s string) Event {
-		return r.ev(a, "response.function_call_arguments.delta", object{"item_id": "fc_" + a.ID, "output_index": 0, "delta": s})
+		return r.ev(a, "response.function_call_arguments.delta", object{"item_id": "fc_" + a.ID, "output_index": i, "delta": s})
 	}
-	return []Event{
-		r.ev(a, "response.output_item.added", object{"output_index": 0, "item": r.callItem(a, "in_progress", "")}),
+	return append(out,
+		r.ev(a, "response.output_item.added", object{"output_index": i, "item": r.callItem(a, "in_progress", "")}),
 		delta(one), delta(two),
-		r.ev(a, "response.function_call_arguments.done", object{"item_id": "fc_" + a.ID, "output_index": 0,
+		r.ev(a, "response.function_call_arguments.done", object{"item_id": "fc_" + a.ID, "output_index": i,
 			"arguments": a.ToolArg, "name": a.Call.Tools[0].Name}),
-		r.ev(a, "response.output_item.done", object{"output_index": 0, "item": r.callItem(a, "completed", a.ToolArg)}),
-	}
+		r.ev(a, "response.output_item.done", object{"output_index": i, "item": r.callItem(a, "completed", a.ToolArg)}))
 }
 
 func (r responses) end(a *Answer, f Finish, u Usage) []Event {
 	var out []Event
 	text := a.text.String()
 	if f != ToolUse && text != "" {
-		out = append(out,
-			r.ev(a, "response.output_text.done", r.at(a, object{"text": text, "logprobs": []any{}})),
-			r.ev(a, "response.content_part.done", r.at(a, object{"part": textPart(text)})),
-			r.ev(a, "response.output_item.done", object{"output_index": 0, "item": r.messageItem(a, "completed", textPart(text))}))
+		out = append(out, r.textDone(a, text),
+			r.ev(a, "response.content_part.done", r.at(a, object{"part": r.part(a, text)})),
+			r.ev(a, "response.output_item.done", object{"output_index": r.index(a), "item": r.messageItem(a, itemStatus(f), r.part(a, text))}))
 	}
 	kind := "response.completed"
-	if f == Length {
+	if cutShort(f) != "" {
 		kind = "response.incomplete"
 	}
 	return append(out, r.ev(a, kind, object{"response": r.whole(a, text, f, u)}))
+}
+
+func (r responses) textDone(a *Answer, text string) Event {
+	if a.Call.Refuses() {
+		return r.ev(a, "response.refusal.done", r.at(a, object{"refusal": text}))
+	}
+	return r.ev(a, "response.output_text.done", r.at(a, object{"text": text, "logprobs": []any{}}))
+}
+
+// cutShort is why an answer is incomplete; empty = it is whole.
+func cutShort(f Finish) string {
+	switch f {
+	case Length:
+		return "max_output_tokens"
+	case Filtered:
+		return "content_filter"
+	}
+	return ""
+}
+
+func itemStatus(f Finish) string {
+	if cutShort(f) != "" {
+		return "incomplete"
+	}
+	return "completed"
 }
 
 func (responses) done(*Answer) []Event       { return nil }
@@ -112,18 +205,25 @@ func (r responses) failed(a *Answer, f Failure) []Event {
 func (r responses) whole(a *Answer, text string, f Finish, u Usage) any {
 	res := r.resource(a, "completed")
 	res["completed_at"] = a.At.Unix() + 1
+	items, thoughts := []any{}, 0
+	if a.Call.Thinks() && (f == ToolUse || text != "") {
+		items = append(items, r.thoughtItem(a, object{"type": "summary_text", "text": thought}))
+		thoughts = thoughtTokens
+	}
 	switch {
 	case f == ToolUse:
-		res["output"] = []any{r.callItem(a, "completed", a.ToolArg)}
+		items = append(items, r.callItem(a, "completed", a.ToolArg))
 	case text != "":
-		res["output"] = []any{r.messageItem(a, "completed", textPart(text))}
+		items = append(items, r.messageItem(a, itemStatus(f), r.part(a, text)))
 	}
-	if f == Length {
+	res["output"] = items
+	if why := cutShort(f); why != "" {
 		res["status"], res["completed_at"] = "incomplete", nil
-		res["incomplete_details"] = object{"reason": "max_output_tokens"}
+		res["incomplete_details"] = object{"reason": why}
 	}
-	res["usage"] = object{"input_tokens": u.Input, "output_tokens": u.Output, "total_tokens": u.Input + u.Output,
-		"input_tokens_details": object{"cached_tokens": 0}, "output_tokens_details": object{"reasoning_tokens": 0}}
+	output := u.Output + thoughts
+	res["usage"] = object{"input_tokens": u.Input, "output_tokens": output, "total_tokens": u.Input + output,
+		"input_tokens_details": object{"cached_tokens": 0}, "output_tokens_details": object{"reasoning_tokens": thoughts}}
 	return res
 }
 
