@@ -9,12 +9,9 @@ import (
 // later are settings that are read and checked, but that nothing uses in this version. A path ends in * when it means
 // everything below. Whoever builds one takes its line out; TestLaterIsLater looks for names that give it away.
 var later = map[string]string{
-	"emergency_fallback":                "",
-	"cache.*":                           "",
 	"responses.store":                   "",
 	"log.bodies":                        "",
 	"connections[].meta":                "",
-	"connections[].rate_limits.*":       "use `max_concurrent`",
 	"combos[].options.continuation":     "a broken stream ends in an error",
 	"combos[].options.stream_guarantee": "",
 	"combos[].options.sticky_limit":     "",
@@ -24,7 +21,7 @@ var later = map[string]string{
 }
 
 // tells are selectors that appear in the code as soon as somebody uses a setting of later.
-var tells = []string{".EmergencyFallback", "Config().Cache", "cfg.Cache", "Responses.Store", ".RateLimits.RPM", ".StreamGuarantee",
+var tells = []string{"Responses.Store", ".StreamGuarantee",
 	".Options.StickyLimit", ".Options.Continuation",
 }
 

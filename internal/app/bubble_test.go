@@ -467,7 +467,7 @@ func (b *bubble) Out() []string {
 	var out []string
 	for _, s := range b.app.Status() {
 		switch s.State {
-		case "in_flight", "adaptive", "paced", "degraded", "active":
+		case "in_flight", "adaptive", "paced", "degraded", "active", "learned":
 		default:
 			out = append(out, fmt.Sprintf("%s %s %s (%s) until %s", s.Layer, s.Key, s.State, s.Reason, s.Until.Format(time.TimeOnly)))
 		}

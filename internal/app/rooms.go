@@ -20,6 +20,7 @@ import (
 	"spillway/internal/resilience/lockout"
 	"spillway/internal/resilience/outage"
 	"spillway/internal/resilience/queue"
+	"spillway/internal/resilience/rate"
 	"spillway/internal/route/strategy"
 )
 
@@ -29,11 +30,12 @@ type rooms struct {
 	cooldown *cooldown.Room
 	lockout  *lockout.Room
 	gate     *gate.Room
+	rate     *rate.Room
 	health   *health.Room
 	outage   *outage.Room
 	queues   *queue.Room
 	affinity *affinity.Room
-	changes  resilience.Changes // of breaker, cooldown and lockout, for planning
+	changes  resilience.Changes // of breaker, cooldown, lockout and rate, for planning
 
 	mu         sync.Mutex
 	strategies map[string]*strategy.State
@@ -65,6 +67,7 @@ func newRooms(set *config.Settings, e events) *rooms {
 	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
 	r.lockout = lockout.New(lockout.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
 	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
+	r.rate = rate.New(rate.Options{Keep: e.keep, Changes: &r.changes, OnFree: r.queues.Wake})
 	r.affinity = affinity.New(affinity.Options{Keep: e.keep})
 	r.affinity.Configure(affinity.Config(set.Affinity))
 	return r
@@ -89,6 +92,7 @@ func (r *rooms) restore(records []resilience.Record, now time.Time) {
 	r.breaker.Restore(records, now)
 	r.cooldown.Restore(records, now)
 	r.lockout.Restore(records, now)
+	r.rate.Restore(records, now)
 	r.affinity.Restore(records, now)
 }
 
@@ -123,15 +127,11 @@ func (r *rooms) Bind(c gateway.Candidate, p gateway.Protocol, op gateway.Operati
 		Cooldown: cool,
 		Lockout:  r.lockout.Bind(unit, lockFamily(set.Lockout, c, s)),
 		Gate:     r.gate.Bind(c, set.Pacing.Gate, h.Proven),
+		Rate:     r.rate.Bind(c, set.Pacing.Rates),
 		Health:   h,
 	}
 }
 
-// Changes implements plan.Binder.
-func (r *rooms) Changes() *resilience.Changes { return &r.changes }
-
-// maxStrategies bounds the memories of strategies: names of pools can come from clients.
-const maxStrategies = 1 << 14
 // lockFamily is the policy of locks with the quota that the model shares with others.
 func lockFamily(cfg lockout.Config, c gateway.Candidate, s *catalog.Snapshot) lockout.Config {
 	if p := s.Config().Providers[c.Connection.Provider.ID]; p != nil {
@@ -140,6 +140,11 @@ func lockFamily(cfg lockout.Config, c gateway.Candidate, s *catalog.Snapshot) lo
 	return cfg
 }
 
+// Changes implements plan.Binder.
+func (r *rooms) Changes() *resilience.Changes { return &r.changes }
+
+// maxStrategies bounds the memories of strategies: names of pools can come from clients.
+const maxStrategies = 1 << 14
 
 // Strategy implements plan.Binder.
 func (r *rooms) Strategy(name string) *strategy.State {
@@ -171,5 +176,6 @@ func (r *rooms) status(now time.Time) []resilience.Status {
 	out := r.breaker.Status(now)
 	out = append(out, r.cooldown.Status(now)...)
 	out = append(out, r.lockout.Status(now)...)
-	return append(out, r.gate.Status(now)...)
+	out = append(out, r.gate.Status(now)...)
+	return append(out, r.rate.Status(now)...)
 }

@@ -12,7 +12,7 @@ import (
 
 // permits are what one attempt has taken, in the order of taking.
 type permits struct {
-	taken [4]resilience.Permit
+	taken [5]resilience.Permit
 	n     int
 	done  bool
 }
@@ -59,7 +59,8 @@ func (r *run) admit(step next.Step) *flight {
 	fallbacks := r.ask.Fallbacks
 	r.ask.Fallbacks = r.plan.Fallbacks(step.ID)
 	defer func() { r.ask.Fallbacks = fallbacks }()
-	for _, h := range [...]resilience.Handle{c.Cooldown, c.Lockout, c.Gate, c.Breaker} {
+	const rated = 3
+	for i, h := range [...]resilience.Handle{c.Cooldown, c.Lockout, c.Gate, c.Rate, c.Breaker} {
 		permit, ruling := h.Allow(r.parent, &r.ask, now)
 		if permit == nil {
 			f.permits.record(untouched(now), now)
@@ -68,6 +69,9 @@ func (r *run) admit(step next.Step) *flight {
 		}
 		f.probe = f.probe || ruling.Probe
 		f.permits.add(permit)
+		if i == rated {
+			f.rate = permit
+		}
 	}
 	f.attempt = gateway.Attempt{Target: c.Candidate.Target(), Connection: c.Candidate.Connection.ID, Probe: f.probe,
 		BeganAt: now, Before: c.Breaker.State(now).String()}
@@ -75,9 +79,10 @@ func (r *run) admit(step next.Step) *flight {
 	return f
 }
 
-// untouched is the outcome of a permit that was never used: it teaches nothing.
+// untouched is the outcome of a permit that was never used: it teaches nothing, and without BeganAt it says that nothing
+// was sent, so what counts what was sent takes it back.
 func untouched(now time.Time) gateway.Outcome {
-	return gateway.Outcome{Kind: gateway.Canceled, Reason: gateway.RaceLost, BeganAt: now, EndedAt: now}
+	return gateway.Outcome{Kind: gateway.Canceled, Reason: gateway.RaceLost, EndedAt: now}
 }
 
 // untriedLeft reports whether a runnable candidate other than id is left that this request has not tried.

@@ -12,6 +12,7 @@ import (
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 	"spillway/internal/protocol"
+	"spillway/internal/resilience"
 	"spillway/internal/resilience/health"
 	"spillway/internal/resilience/verdict"
 	"spillway/internal/resilience/watchdog"
@@ -28,6 +29,7 @@ type flight struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	permits   permits
+	rate      resilience.Permit // the one of them that hears about rates
 	health    *health.Flight
 	watch     *watchdog.Watch
 	key       gateway.Secret
@@ -96,6 +98,7 @@ func (f *flight) fly() {
 	now := time.Now()
 	f.attempt.HeadersAt, f.attempt.Status = now, f.response.StatusCode
 	f.health.Headers(now)
+	f.candidate.Rate.Heard(f.rate, f.response.Header, now)
 	f.watch.Headers(now)
 	f.phase = verdict.PhaseFirstContent
 	f.body = decoded(f.response)

@@ -15,6 +15,7 @@ import (
 	"spillway/internal/resilience/lockout"
 	"spillway/internal/resilience/outage"
 	"spillway/internal/resilience/queue"
+	"spillway/internal/resilience/rate"
 )
 
 // builtin is the profile of a class: the values that everything else is laid over. An unknown profile, which is reported
@@ -27,7 +28,7 @@ func builtin(profile string, class gateway.Class) tree {
 		name = "omniroute-" + class.String()
 	}
 	r.Breaker, r.Cooldown, r.Lockout = breaker.Recommended(), cooldown.Default(class), lockout.Default(class)
-	r.Pacing = Pacing{Gate: gate.Default(), Queue: queue.Default()}
+	r.Pacing = Pacing{Gate: gate.Default(), Queue: queue.Default(), Rates: rate.Default()}
 	if b, ok := breaker.Preset(name); ok {
 		r.Breaker = b
 	}
@@ -41,6 +42,9 @@ func builtin(profile string, class gateway.Class) tree {
 	}
 	if q, ok := queue.Preset(name); ok {
 		r.Pacing.Queue = q
+	}
+	if p, ok := rate.Preset(name); ok {
+		r.Pacing.Rates = p
 	}
 	if g, ok := gate.Preset(name); ok {
 		r.Pacing.Gate = g

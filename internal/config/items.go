@@ -73,7 +73,7 @@ type Connection struct {
 	MaxConcurrent int `yaml:"max_concurrent"`
 	// Attempts in flight at once for one exact upstream model.
 	ModelConcurrency map[gateway.ModelID]int `yaml:"model_concurrency"`
-	// Rates that the operator declares for the account.
+	// Rates that the operator declares for the account; of several connections of an account the smallest hold.
 	RateLimits RateLimits `yaml:"rate_limits"`
 	// Models that it serves; empty = whatever is asked for.
 	Models []gateway.ModelID `yaml:"models"`
@@ -94,11 +94,11 @@ type Connection struct {
 
 // RateLimits are rates of an account; zero fields are off.
 type RateLimits struct {
-	// Requests per minute; 0 = off.
+	// Requests in any minute, 0 to 1000000000; 0 = off. Default 0.
 	RPM int `yaml:"rpm"`
-	// Tokens per minute; 0 = off.
+	// Tokens of prompts and answers in any minute, 0 to 1000000000000; 0 = off. Default 0.
 	TPM int `yaml:"tpm"`
-	// Shortest time between two requests; 0s = off.
+	// Shortest time between two requests, 0s to 1h; 0s = off. Default 0s.
 	MinInterval time.Duration `yaml:"min_interval"`
 }
 

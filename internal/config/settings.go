@@ -14,6 +14,7 @@ import (
 	"spillway/internal/resilience/lockout"
 	"spillway/internal/resilience/outage"
 	"spillway/internal/resilience/queue"
+	"spillway/internal/resilience/rate"
 )
 
 // Resilience is the shape of every `resilience:` mapping.
@@ -39,11 +40,13 @@ type Resilience struct {
 	Streams Streams `yaml:"streams"`
 }
 
-// Pacing is everything that delays rather than forbids: concurrency caps and AIMD (the gate), and the queue.
+// Pacing is everything that delays rather than forbids: concurrency caps and AIMD (the gate), rates, and the queue.
 type Pacing struct {
 	Gate gate.Config `yaml:",inline"`
 	// The line in which requests wait for any candidate of their pool.
 	Queue queue.Config `yaml:"queue"`
+	// What is learned about rates. The rates themselves are rate_limits of a connection.
+	Rates rate.Config `yaml:"rates"`
 }
 
 // tree is everything that is layered, with the paths that people see.

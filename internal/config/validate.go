@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"spillway/internal/gateway"
 )
@@ -92,8 +93,8 @@ func (l *loader) checkProviders() {
 			l.at(path+".auth_header", "%s is not the name of a header", quote(p.AuthHeader))
 		}
 		l.checkStrategy(path+".strategy", p.Strategy)
-	}
 		l.checkFamilies(path+".quota_families", p)
+	}
 }
 
 func presetHint(id string) string {
@@ -140,6 +141,9 @@ func (l *loader) checkConnections() {
 		}
 		l.checkRange(path+".rate_limits.rpm", c.RateLimits.RPM, 0, 1_000_000_000)
 		l.checkRange(path+".rate_limits.tpm", c.RateLimits.TPM, 0, 1_000_000_000_000)
+		if d := c.RateLimits.MinInterval; d < 0 || d > time.Hour {
+			l.at(path+".rate_limits.min_interval", "must be between 0s and 1h, is %s", d)
+		}
 		if c.EgressIP != "" {
 			if _, err := netip.ParseAddr(c.EgressIP); err != nil {
 				l.at(path+".egress_ip", "%s is not an IP address", quote(c.EgressIP))
@@ -264,6 +268,12 @@ func (l *loader) checkNumbers() {
 	}
 	if c.Cache.Enabled && c.Cache.TTL <= 0 {
 		l.at("cache.ttl", "must be above 0s while the cache is enabled")
+	}
+	if c.Cache.MaxEntry < 1<<10 {
+		l.at("cache.max_entry", "must be at least 1KiB")
+	}
+	if c.Cache.MaxBytes < 4*c.Cache.MaxEntry {
+		l.at("cache.max_bytes", "must be at least four times cache.max_entry (%s)", c.Cache.MaxEntry)
 	}
 }
 

@@ -37,12 +37,9 @@ func (l *loader) warnings() {
 // unbuilt are settings that are read and checked, but that nothing in this version acts on, with what holds instead.
 // Whoever sets one must hear of it: a limit that is silently not enforced is worse than none.
 var unbuilt = []struct{ path, instead string }{
-	{"emergency_fallback", "nothing is fallen back to"},
-	{"cache", "nothing is cached"},
 	{"responses", "no Responses API state is kept"},
 	{"log.bodies", "bodies are never kept"},
 	{"connections[].meta", "it is not sent anywhere"},
-	{"connections[].rate_limits", "the rate is not limited; use max_concurrent"},
 	{"combos[].options.continuation", "a broken stream ends in an error"},
 	{"combos[].options.stream_guarantee", "streams go out as they come"},
 	{"combos[].options.sticky_limit", "the strategy moves on with every request"},

@@ -85,6 +85,18 @@ const (
 	SessionReturned // the session went back to a higher target
 	ObjectPinned    // what the request refers to is stored there
 	ObjectElsewhere // what the request refers to is stored at another connection
+
+	// Emergency, what models can do, usage walls.
+	EmergencyFallback // the pool that was asked for has failed; the emergency combo goes on
+	ToolLimit         // the model takes fewer tools than the request has
+	UsageWall         // a usage wall that the attempt was about to pass by the lane or by a reset
+	LaneBusy          // no slot is free in the slow lane
+	WaitForLane
+	SlowLane   // again at once, in the slow lane that was offered
+	LimitReset // again at once: the account's limit was reset
+
+	// Pacing.
+	QuotaPreflight // the upstream's own headers say that nothing is left until their reset
 	numReasons
 )
 
@@ -103,6 +115,8 @@ var reasonNames = [numReasons]string{
 	"deadline_passed", "stall_window", "retry_budget", "nothing_runnable", "wait_for_slot", "wait_for_probe",
 	"wait_for_return", "status_excluded", "stop_here",
 	"session_bound", "session_returned", "object_pinned", "object_elsewhere",
+	"emergency_fallback", "tool_limit", "usage_wall", "lane_busy", "wait_for_lane", "slow_lane", "limit_reset",
+	"quota_preflight",
 }
 
 func (r Reason) String() string { return enumName(reasonNames[:], uint8(r), "reason") }

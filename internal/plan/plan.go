@@ -27,7 +27,7 @@ type Plan struct {
 
 	rulings []resilience.Ruling
 	seen    uint64          // changes of the rooms when plain was filled, plus one
-	plain   []bool          // per candidate: breaker, cooldown and lockout allow everybody until the next change
+	plain   []bool          // per candidate: breaker, cooldown, lockout and rates allow everybody until the next change
 	items   []strategy.Item // per candidate
 	inner   []strategy.Item // per target
 	order   []int
@@ -123,7 +123,7 @@ func (pl *Plan) settle() {
 	}
 	pl.seen = now
 	for i, c := range pl.Pool.Candidates {
-		pl.plain[i] = c.Breaker.Plain() && c.Cooldown.Plain() && c.Lockout.Plain()
+		pl.plain[i] = c.Breaker.Plain() && c.Cooldown.Plain() && c.Lockout.Plain() && c.Rate.Plain()
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *Candidate) peek(out *resilience.Ruling, ask *resilience.Ask, now time.T
 	if out.Verdict == resilience.Forbidden {
 		return
 	}
-	for layer := range 3 {
+	for layer := range 4 {
 		var r resilience.Ruling
 		switch layer {
 		case 0:
@@ -174,12 +174,14 @@ func (c *Candidate) peek(out *resilience.Ruling, ask *resilience.Ask, now time.T
 			r = c.Lockout.Peek(ask, now)
 		case 2:
 			r = c.Gate.Peek(ask, now)
+		case 3:
+			r = c.Rate.Peek(ask, now)
 		}
 		switch {
 		case r.Verdict == resilience.Forbidden:
 			*out = r
 			return
-		case r.Verdict == resilience.Delayed && out.OK():
+		case r.Verdict == resilience.Delayed && (out.OK() || r.Until.After(out.Until)): // of two delays the one that ends later
 			r.Probe, r.Weak = out.Probe, out.Weak
 			*out = r
 		default:

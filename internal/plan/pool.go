@@ -17,6 +17,7 @@ import (
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
 	"spillway/internal/resilience/lockout"
+	"spillway/internal/resilience/rate"
 	"spillway/internal/route/strategy"
 )
 
@@ -32,6 +33,7 @@ type Candidate struct {
 	Cooldown *cooldown.Handle
 	Lockout  *lockout.Handle
 	Gate     *gate.Handle
+	Rate     *rate.Handle // nil = no rates
 	Health   *health.Handle
 
 	URL       *url.URL // of the pool's operation, not streamed

@@ -52,6 +52,14 @@ var phrases = map[gateway.Reason]string{
 	gateway.SessionReturned:     "little is cached, so back to a higher target",
 	gateway.ObjectPinned:        "what the request refers to is stored there",
 	gateway.ObjectElsewhere:     "what the request refers to is stored elsewhere",
+	gateway.QuotaPreflight:      "its own headers say that nothing is left until their reset",
+	gateway.EmergencyFallback:   "the pool that was asked for has failed; the emergency combo takes over",
+	gateway.ToolLimit:           "takes fewer tools than the request has",
+	gateway.UsageWall:           "usage wall",
+	gateway.LaneBusy:            "no slot free in the slow lane",
+	gateway.WaitForLane:         "for a slot in the slow lane",
+	gateway.SlowLane:            "again in the slow lane that was offered",
+	gateway.LimitReset:          "again: the account's limit was reset",
 }
 
 func phrase(r gateway.Reason) string {
