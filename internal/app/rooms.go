@@ -132,6 +132,19 @@ func (r *rooms) Bind(c gateway.Candidate, p gateway.Protocol, op gateway.Operati
 	}
 }
 
+// lockFamily is the policy of locks with the quota that the model shares with others.
+func lockFamily(cfg lockout.Config, c gateway.Candidate, s *catalog.Snapshot) lockout.Config {
+	if p := s.Config().Providers[c.Connection.Provider.ID]; p != nil {
+		cfg.Family = p.QuotaFamily(c.Model)
+	}
+	return cfg
+}
+
+// Changes implements plan.Binder.
+func (r *rooms) Changes() *resilience.Changes { return &r.changes }
+
+// maxStrategies bounds the memories of strategies: names of pools can come from clients.
+const maxStrategies = 1 << 14
 
 // Strategy implements plan.Binder.
 func (r *rooms) Strategy(name string) *strategy.State {
