@@ -27,6 +27,8 @@ type metrics struct {
 	waiting  prometheus.Gauge
 	tokens   *prometheus.CounterVec
 
+	emergencies *prometheus.CounterVec
+
 	// Children by what they count: looking one up in a vector costs more than counting.
 	mu   sync.RWMutex
 	byTo map[served]*children
@@ -71,6 +73,7 @@ func newMetrics(a *App) *metrics {
 	m.trips = counter("spillway_breaker_transitions_total", "State changes of breakers.", "provider", "connection", "to", "cause")
 	m.reloads = counter("spillway_reloads_total", "Reloads of the configuration.", "result")
 	m.tokens = counter("spillway_tokens_total", "Tokens of answers, as told by upstreams or estimated.", "provider", "direction")
+	m.emergencies = counter("spillway_emergency_total", "Requests that went on over the emergency combo.", "answered")
 	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{Name: "spillway_waiting", Help: "Requests that wait in a queue."})
 	m.registry.MustRegister(m.overhead, m.waiting, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gauge("spillway_in_flight", "Client requests being served.", func() float64 { return float64(a.api.Active()) })
@@ -91,6 +94,9 @@ func (m *metrics) events() attempt.Events {
 			}
 		},
 		Waiting: func(delta int) { m.waiting.Add(float64(delta)) },
+		Emergency: func(answered bool) {
+			m.emergencies.WithLabelValues(strconv.FormatBool(answered)).Inc()
+		},
 	}
 }
 

@@ -23,6 +23,7 @@ func (a *App) assemble(snap *catalog.Snapshot) *httpapi.Snapshot {
 	return &httpapi.Snapshot{
 		Board: plan.NewBoard(snap, a.rooms), Rules: snap.Config().RuleSet(),
 		Timeouts: gateway.Timeouts(set.Timeouts), Queue: set.Pacing.Queue, Streams: set.Streams,
+		Emergency: snap.Config().EmergencyFallback,
 	}
 }
 

@@ -51,6 +51,8 @@ type Door interface {
 type Events struct {
 	Attempt func(c gateway.Candidate, a *gateway.Attempt)
 	Waiting func(delta int)
+	// Emergency hears of requests that went on over the emergency combo, when they end.
+	Emergency func(answered bool)
 }
 
 // Options are what an engine is made of. All fields but Log, Events and Affinity are required.
@@ -102,6 +104,8 @@ type Job struct {
 	// AllowEmpty makes an answer without anything in it an answer.
 	AllowEmpty bool
 	Rename     bool // an alias was asked for: put its name back into the answer
+	// Emergency is where the request goes on when Pool has failed it; nil = nowhere. The run then changes Pool and Walk.
+	Emergency *Emergency
 	// NoneLeft is told whenever it becomes known that no untried candidate is left.
 	NoneLeft func()
 }
@@ -114,8 +118,12 @@ type Hold struct{ Bytes, Events int }
 func (e *Engine) Run(ctx context.Context, job *Job) *gateway.Error {
 	r := &run{engine: e, job: job, parent: ctx, began: job.Journey.At, budget: e.budgetOf(job.Pool.Name),
 		jitter: rand.Float64}
+	r.walkAt = r.began
+	if job.Emergency != nil {
+		job.Walk.AttemptLimit -= kept(job.Walk.AttemptLimit)
+	}
 	defer r.close()
-	return r.loop()
+	return r.ending(r.loop())
 }
 
 // maxBudgets bounds the memory of pools: their names can come from clients.

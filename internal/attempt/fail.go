@@ -82,7 +82,7 @@ func (r *run) diagnose(now time.Time) (*gateway.Diagnostics, time.Time) {
 		}
 	}
 	for i := range r.history {
-		c := r.job.Pool.Candidates[r.history[i].ID].Candidate
+		c := r.tried(i)
 		d.AttemptOrder = append(d.AttemptOrder, fmt.Sprintf("%s (%s): %s", c.Target(), c.Connection.ID, r.history[i].Outcome.Reason))
 	}
 	d.Earliest = earliest

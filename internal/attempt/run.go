@@ -36,6 +36,11 @@ type run struct {
 	deadline  time.Time
 	lastError *flight // the last attempt that failed with an upstream's answer
 	refused   resilience.Ruling
+
+	walkAt time.Time           // when the walk over the present pool began
+	noted  bool                // what the present pool's first plan left out is in the decision log
+	asked  *gateway.Error      // of the pool that was asked for, once the request went on over the emergency combo
+	before []gateway.Candidate // of the attempts in that pool
 }
 
 // close gives back what the request holds, however it ends.
@@ -44,6 +49,9 @@ func (r *run) close() {
 	r.leaveQueue(false)
 	if r.plan != nil {
 		r.plan.Close()
+	}
+	if cb := r.engine.Events.Emergency; cb != nil && r.asked != nil {
+		cb(!r.job.Journey.Committed.IsZero())
 	}
 }
 
@@ -66,9 +74,11 @@ func (r *run) loop() *gateway.Error {
 		step := r.decide(false)
 		switch step.Do {
 		case next.Fail:
-			return r.fail(step.Why)
+			if gerr := r.fail(step.Why); !r.fallBack(step.Why, gerr) {
+				return gerr
+			}
 		case next.WaitUntil:
-			if gerr := r.wait(step); gerr != nil {
+			if gerr := r.wait(step); gerr != nil && !r.fallBack(gateway.QueueFull, gerr) {
 				return gerr
 			}
 		case next.TryNow:
@@ -92,12 +102,13 @@ func (r *run) decide(racing bool) next.Step {
 	r.ask.Waited = r.queued
 	r.ask.AttemptsLeft = next.Left(&walk, r.history)
 	r.plan.Make(&r.ask, r.job.Allowed, now)
-	if len(r.history) == 0 && r.waits == 0 && r.waiter == nil {
+	if !r.noted {
+		r.noted = true
 		r.noteExcluded()
 	}
 	tokens, in, success := r.budget.view(now)
 	s := next.State{
-		Config: walk, Now: now, BeganAt: r.began, Deadline: r.deadline, Candidates: r.plan.Ranked, History: r.history,
+		Config: walk, Now: now, BeganAt: r.walkAt, Deadline: r.deadline, Candidates: r.plan.Ranked, History: r.history,
 		LastSuccess: success, Tokens: tokens, TokenIn: in, Waits: r.waits, WaitedFor: r.waited, Preferred: r.preferred,
 		Jitter: r.jitter(), Racing: racing,
 	}
@@ -151,7 +162,7 @@ func (r *run) try(step next.Step) *flight {
 // launched notes a dispatch in the history.
 func (r *run) launched(f *flight, step next.Step) {
 	now := f.attempt.BeganAt
-	if len(r.history) == 0 {
+	if len(r.history) == r.job.Walk.Earlier {
 		r.budget.first(now)
 	} else if step.Repeat {
 		r.budget.take(now)

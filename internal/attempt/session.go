@@ -72,6 +72,8 @@ func (r *run) learn(f *flight, o gateway.Outcome) {
 // reason is why the first attempt goes where it goes; another attempt's reason is the walk's.
 func (r *run) reason(id int, walk gateway.Reason) gateway.Reason {
 	switch {
+	case r.asked != nil && len(r.history) == len(r.before):
+		return gateway.EmergencyFallback
 	case walk != gateway.FirstChoice:
 	case r.plan.Pinned():
 		return gateway.ObjectPinned

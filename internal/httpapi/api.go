@@ -29,6 +29,10 @@ type Snapshot struct {
 	Timeouts gateway.Timeouts // global ones
 	Queue    queue.Config
 	Streams  config.Streams // global ones
+
+	// Emergency names the combo over which a request goes on when what it asked for has failed; "" = none. Whoever
+	// assembles a snapshot decides; a new one switches it at run time.
+	Emergency string
 }
 
 // Ledger keeps accounts: it is told about every request when it begins and when it has ended.

@@ -143,6 +143,7 @@ func (q *request) run(env *gateway.Envelope, pool *plan.Pool, renamed bool, j *g
 		Queue: q.live.Queue, Guards: streams.Watchdog, Rename: renamed, NoneLeft: door.NoneLeft,
 		Hold: attempt.Hold{Bytes: int(streams.HoldBytes), Events: streams.HoldEvents}, EndGrace: streams.EndGrace,
 		AllowEmpty: pool.Combo.Options.AllowEmpty || !streams.RefuseEmpty,
+		Emergency:  q.emergency(pool, env),
 	}
 	gerr := q.api.Engine.Run(q.r.Context(), job)
 	if gerr == nil || env.Operation == gateway.CountTokens && uncounted(gerr, j) && q.estimate(env, door, j) {

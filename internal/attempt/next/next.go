@@ -49,6 +49,9 @@ type Config struct {
 	MaxWait         time.Duration // longest single wait for something that is out for a transient reason
 	MaxWaits        int
 	WaitBudget      time.Duration // sum of such waits
+	// Earlier is how many attempts of the history another walk of this request made, over another pool: what they cost and
+	// whom they blame counts, but this walk goes on from none of them and its AttemptMax does not bound them.
+	Earlier int
 }
 
 // State is everything the walk may look at.
@@ -145,7 +148,7 @@ func (s *State) stops() (bool, gateway.Reason) {
 // last is the attempt that ended last; nil when none has.
 func (s *State) last() *Try {
 	var last *Try
-	for i := range s.History {
+	for i := s.Earlier; i < len(s.History); i++ {
 		t := &s.History[i]
 		if t.Live || t.Outcome.Reason == gateway.RaceLost && t.Outcome.Kind == gateway.Canceled {
 			continue
@@ -212,7 +215,7 @@ func Left(c *Config, history []Try) int {
 		}
 	}
 	if c.AttemptMax > 0 {
-		left = min(left, c.AttemptMax-len(history))
+		left = min(left, c.AttemptMax-len(history)+c.Earlier)
 	}
 	return left
 }
