@@ -24,12 +24,13 @@ const (
 // are nanoseconds after the journey's At, names that are enumerations are their numbers; a test pins those numbers, so
 // enumerations may grow at their end only. The head is what the store has columns for, so the mover reads no further.
 // Fields are only ever added at the end of head, attempt or tail, under a new version.
-const codecVersion = 3
+const codecVersion = 4
 
-// The fields that a version added: 2 has the journey's session, 3 its operation.
+// The fields that a version added: 2 has the journey's session, 3 its operation, 4 whose answer it got.
 const (
 	withSession   = 2
 	withOperation = 3
+	withCopy      = 4
 )
 
 // Texts in the log are cut to these lengths, in bytes.
@@ -181,6 +182,8 @@ func (e *encoder) tail(j *gateway.Journey, slim bool) {
 	e.str(j.Session, maxName)
 	e.str(string(j.Bound), maxName)
 	e.b = append(e.b, byte(j.Moved), byte(j.Operation))
+	e.str(string(j.CopyOf), maxName)
+	e.b = append(e.b, flag(j.Shared, 1))
 	if slim {
 		return
 	}

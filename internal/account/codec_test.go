@@ -125,14 +125,16 @@ func TestStoredEnumerationsOnlyGrow(t *testing.T) {
 	}
 }
 
-// A row of a version before is read as it was written: the journey below without an operation, and without a session.
+// A row of a version before is read as it was written: the journey below without whose answer it got, without an
+// operation, and without a session.
 func TestRowsOfTheVersionBefore(t *testing.T) {
 	j := benchJourney(t0)
 	j.Operation = gateway.Embed
 	now := appendJourney(nil, j, true)
-	for version, less := range map[byte]int{2: 1, 1: 4} { // the operation; two empty texts and a reason before it
+	want := map[byte]gateway.Operation{3: gateway.Embed}
+	for version, less := range map[byte]int{3: 2, 2: 3, 1: 6} { // a copy; the operation; two empty texts and a reason before it
 		got, err := decodeJourney(append([]byte{version}, now[1:len(now)-less]...))
-		if err != nil || got.ID != j.ID || got.Overhead != j.Overhead || got.Session != "" || got.Operation != gateway.Generate {
+		if err != nil || got.ID != j.ID || got.Overhead != j.Overhead || got.Session != "" || got.Operation != want[version] || got.CopyOf != "" {
 			t.Errorf("version %d: %+v, %v", version, got, err)
 		}
 	}

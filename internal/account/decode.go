@@ -244,6 +244,9 @@ func (d *decoder) tail(j *gateway.Journey) {
 	if d.version >= withOperation {
 		j.Operation = gateway.Operation(d.byte())
 	}
+	if d.version >= withCopy {
+		j.CopyOf, j.Shared = gateway.RequestID(d.str()), d.byte() == 1
+	}
 }
 
 func (d *decoder) attempt(j *gateway.Journey) (a gateway.Attempt) {

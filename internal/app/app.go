@@ -17,6 +17,7 @@ import (
 	"spillway/internal/account"
 	"spillway/internal/admin"
 	"spillway/internal/attempt"
+	"spillway/internal/cache"
 	"spillway/internal/catalog"
 	"spillway/internal/config"
 	"spillway/internal/gateway"
@@ -60,6 +61,7 @@ type App struct {
 	ledger  *account.Ledger
 	store   store.Store
 	buffers *attempt.Buffers
+	cache   *cache.Room
 	engine  *attempt.Engine
 	api     *httpapi.API
 	admin   *admin.API
@@ -120,6 +122,7 @@ func (a *App) setup(ctx context.Context) error {
 	a.sender = upstream.New(upstream.Options{Dial: a.options.Dial})
 	a.onStop("upstream connections", func(context.Context) error { a.sender.Close(); return nil })
 	a.buffers = attempt.NewBuffers(int64(cfg.Limits.BufferedBytes))
+	a.cache = cache.New(a.buffers)
 	a.engine = attempt.New(attempt.Options{
 		Sender: a.sender, Outages: a.rooms.outage, Queues: a.rooms.queues, Log: a.log, Agent: "spillway/" + Version,
 		Buffers: a.buffers, Events: a.metrics.events(), Affinity: a.rooms.affinity,
@@ -129,7 +132,7 @@ func (a *App) setup(ctx context.Context) error {
 		return err
 	}
 	a.install(snap)
-	o := httpapi.Options{Live: a.live.Load, Engine: a.engine, Buffers: a.buffers, Log: a.log, Done: a.metrics.done, Lists: a}
+	o := httpapi.Options{Live: a.live.Load, Engine: a.engine, Buffers: a.buffers, Cache: a.cache, Log: a.log, Done: a.metrics.done, Lists: a}
 	if cfg.Log.Decisions {
 		o.Ledger = a.ledger
 	}

@@ -79,6 +79,7 @@ func newMetrics(a *App) *metrics {
 	gauge("spillway_in_flight", "Client requests being served.", func() float64 { return float64(a.api.Active()) })
 	gauge("spillway_buffered_bytes", "Bytes of requests held in memory.", func() float64 { return float64(a.buffers.Used()) })
 	gauge("spillway_out", "Breakers, accounts and models that are out or limited.", func() float64 { return float64(len(a.Status())) })
+	m.cache(a)
 	return m
 }
 
@@ -105,6 +106,10 @@ func (m *metrics) done(j *gateway.Journey) {
 	m.overhead.Observe(float64(j.Overhead) / 1e6)
 	if j.Code != "" || j.Served.Provider == "" {
 		m.requests.WithLabelValues(j.Protocol.String(), strconv.FormatBool(j.Stream), strconv.Itoa(j.Status), bounded(j.Code)).Inc()
+		return
+	}
+	if j.CopyOf != "" { // no provider has done anything for it
+		m.requests.WithLabelValues(j.Protocol.String(), strconv.FormatBool(j.Stream), strconv.Itoa(j.Status), "").Inc()
 		return
 	}
 	c := m.children(served{j.Served.Provider, j.Stream, j.Protocol})

@@ -30,6 +30,7 @@ func (a *App) assemble(snap *catalog.Snapshot) *httpapi.Snapshot {
 // install puts a snapshot in force. Requests in flight finish on the one that they began with.
 func (a *App) install(s *httpapi.Snapshot) {
 	a.rooms.retain(s.Board.Snapshot)
+	a.keepAnswers(s.Board.Snapshot.Config().Cache)
 	a.live.Store(s)
 	if a.options.Level != nil {
 		a.options.Level(s.Board.Snapshot.Config().Log.Level)

@@ -24,7 +24,7 @@ var tiers = [][]string{
 	{"internal/resilience", "internal/resilience/", "internal/state", "internal/protocol", "internal/protocol/", "internal/sse",
 		"internal/config", "internal/catalog"},
 	{"internal/auth", "internal/envelope", "internal/route", "internal/route/", "internal/plan", "internal/attempt",
-		"internal/attempt/", "internal/commit", "internal/account", "internal/view", "internal/journal", "internal/store"},
+		"internal/attempt/", "internal/cache", "internal/commit", "internal/account", "internal/view", "internal/journal", "internal/store"},
 	{"internal/httpapi", "internal/admin", "internal/upstream", "internal/store/", "internal/lab", "internal/lab/"},
 	{"", "internal/app"},
 	{"cmd/", "bench", "bench/", "docs"},
@@ -186,7 +186,7 @@ func TestNoBannedNames(t *testing.T) {
 }
 
 // pure are files that hold decisions: they read no clock, start nothing, lock nothing.
-var pure = []string{"internal/resilience/*/machine.go", "internal/attempt/next/*.go", "internal/route/strategy/health.go",
+var pure = []string{"internal/resilience/*/machine.go", "internal/cache/machine.go", "internal/attempt/next/*.go", "internal/route/strategy/health.go",
 	"internal/route/strategy/weighted.go", "internal/route/strategy/roundrobin.go"}
 
 func TestDecisionsArePure(t *testing.T) {

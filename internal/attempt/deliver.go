@@ -42,6 +42,7 @@ func (r *run) deliver(f *flight) *gateway.Error {
 	r.remember(f)
 	r.ended(f, &r.history[f.slot])
 	j.Usage = f.outcome.Usage
+	r.prove(f)
 	return r.afterCommit(f)
 }
 

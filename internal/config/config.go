@@ -101,12 +101,17 @@ type Waits struct {
 
 // Cache is the exact response cache.
 type Cache struct {
-	// Default false.
+	// Serve an answer again when exactly the same request of the same client key comes back. Default false.
 	Enabled bool `yaml:"enabled"`
 	// How long an answer may be served again. Default 10m.
 	TTL time.Duration `yaml:"ttl"`
-	// Equal requests in flight share one attempt. Default false.
+	// Equal requests of a client key that are in flight at once share one run. Default false.
 	Deduplicate bool `yaml:"deduplicate"`
+	// Memory for answers; the least recently used go first. Default 64MiB.
+	MaxBytes Size `yaml:"max_bytes"`
+	// Larger answers are not kept. It is also how far a client may be behind others that share an answer. At most a
+	// quarter of max_bytes. Default 1MiB.
+	MaxEntry Size `yaml:"max_entry"`
 }
 
 // Log says what is logged.
@@ -134,7 +139,7 @@ func Default() *Config {
 		Limits: Limits{Body: 64 << 20, BufferedBytes: 512 << 20, Attempts: 10},
 		Waits: Waits{Enabled: true, MaxWait: 65 * time.Second, MaxAttempts: 5, Budget: 300 * time.Second,
 			StallWindow: 120 * time.Second, PreferWait: 3 * time.Second},
-		Cache:        Cache{TTL: 10 * time.Minute},
+		Cache:        Cache{TTL: 10 * time.Minute, MaxBytes: 64 << 20, MaxEntry: 1 << 20},
 		Log:          Log{Level: "info", Decisions: true, Retention: 720 * time.Hour},
 		Responses:    ResponsesStore{Store: "memory"},
 		DrainTimeout: 30 * time.Second,

@@ -29,6 +29,11 @@ type Journey struct {
 	Committed time.Time      `json:"committed_at,omitzero"`
 	EndedAt   time.Time      `json:"ended_at,omitzero"`
 
+	// CopyOf is the request whose answer this one got, without an attempt of its own; "" = none. Shared tells that it was
+	// still being answered, else it came from the cache.
+	CopyOf RequestID `json:"copy_of,omitzero"`
+	Shared bool      `json:"shared,omitzero"`
+
 	Served     Target       `json:"served,omitzero"` // who gave the answer
 	Connection ConnectionID `json:"connection,omitzero"`
 	Status     int          `json:"status"`         // what the client saw

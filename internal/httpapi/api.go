@@ -13,6 +13,7 @@ import (
 
 	"spillway/internal/attempt"
 	"spillway/internal/auth"
+	"spillway/internal/cache"
 	"spillway/internal/catalog"
 	"spillway/internal/config"
 	"spillway/internal/gateway"
@@ -54,6 +55,7 @@ type Options struct {
 	Ledger  Ledger // nil = nothing is kept about requests
 	Lists   Lists  // nil = what is configured is all there is
 	Buffers *attempt.Buffers
+	Cache   *cache.Room // nil = no answer is used twice
 	Log     *slog.Logger
 	Done    func(j *gateway.Journey) // told about every request that ended; may be nil
 }

@@ -79,6 +79,7 @@ type request struct {
 	family    protocol.Family
 	body      *body
 	readers   envelope.Readers
+	copied    *copied // whose answer it gets; nil = its own
 }
 
 func (q *request) serve(c call, began time.Time) {
@@ -145,7 +146,7 @@ func (q *request) run(env *gateway.Envelope, pool *plan.Pool, renamed bool, j *g
 		AllowEmpty: pool.Combo.Options.AllowEmpty || !streams.RefuseEmpty,
 		Emergency:  q.emergency(pool, env),
 	}
-	gerr := q.api.Engine.Run(q.r.Context(), job)
+	gerr := q.answer(&cfg.Cache, job, door)
 	if gerr == nil || env.Operation == gateway.CountTokens && uncounted(gerr, j) && q.estimate(env, door, j) {
 		return
 	}
@@ -227,6 +228,10 @@ func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) 
 	}
 	if a == nil {
 		h["X-Spillway-Source"] = fromGateway
+		return
+	}
+	if q.copied != nil {
+		q.copiedHeaders(&set, j, a)
 		return
 	}
 	q.pass(h, a.Header)

@@ -56,6 +56,9 @@ type Request struct {
 	Bound   gateway.ConnectionID `json:"bound,omitzero"`   // that the session was bound to when it came
 	Moved   gateway.Reason       `json:"moved,omitzero"`   // why another one answered
 
+	CopyOf gateway.RequestID `json:"copy_of,omitzero"` // the request whose answer this one got
+	Shared bool              `json:"shared,omitzero"`  // while that was still being answered; else from the cache
+
 	PoolSize    int            `json:"pool_size"`
 	Excluded    []Exclusion    `json:"excluded,omitempty"`
 	Reasons     map[string]int `json:"excluded_by_reason,omitempty"`
@@ -138,7 +141,7 @@ func JSON(j *gateway.Journey) Request {
 		Strategy: j.Strategy, Path: append([]string(nil), j.Path...), Stream: j.Stream, Estimated: j.Tokens,
 		PoolSize: j.PoolSize, CommittedAt: j.Committed, Connection: j.Connection, Status: j.Status, Code: j.Code,
 		Error: j.Error, Usage: Usage(j.Usage), Next: next(j), Attempts: []Attempt{},
-		Session: j.Session, Bound: j.Bound, Moved: j.Moved}
+		Session: j.Session, Bound: j.Bound, Moved: j.Moved, CopyOf: j.CopyOf, Shared: j.Shared}
 	if j.Served.Provider != "" {
 		r.Served = j.Served.String()
 	}

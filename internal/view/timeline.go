@@ -126,7 +126,18 @@ func result(j *gateway.Journey) string {
 	if j.Served.Provider != "" {
 		by = " by " + where(j.Served, j.Connection)
 	}
+	if j.CopyOf != "" {
+		return fmt.Sprintf("answered %s%s; no upstream was asked", copied(j), took)
+	}
 	return fmt.Sprintf("answered%s after %s%s", by, tries, took)
+}
+
+// copied says whose answer a request got.
+func copied(j *gateway.Journey) string {
+	if j.Shared {
+		return fmt.Sprintf("with the answer to %s, which was the same request in flight,", j.CopyOf)
+	}
+	return fmt.Sprintf("from the cache with the answer to %s", j.CopyOf)
 }
 
 func count(n int, what string) string {
