@@ -90,6 +90,7 @@ func configurationPage(t *testing.T) string {
 		case "pacing":
 			r.rows("resilience.pacing.aimd.", t2.Pacing.Gate.AIMD)
 			r.rows("resilience.pacing.queue.", t2.Pacing.Queue)
+			r.rows("resilience.pacing.rates.", t2.Pacing.Rates)
 		case "streams":
 			r.rows("resilience.streams.watchdog.", t2.Streams.Watchdog)
 		}

@@ -43,7 +43,7 @@ func (r *run) paused(began time.Time, why gateway.Reason) {
 // several looks and leaves the line when it has a permit.
 func (r *run) wait(step next.Step) *gateway.Error {
 	began := time.Now()
-	if step.Transient && r.waiter == nil {
+	if step.Transient && r.waiter == nil && step.Why != gateway.RetryBudget { // many such waits are short ones, for one cause
 		r.waits++
 	}
 	if step.Prefer > 0 {

@@ -83,9 +83,12 @@ func (s *State) affordable(until time.Time) bool {
 		(s.Deadline.IsZero() || until.Before(s.Deadline))
 }
 
+// tokenSpread is over how long those who wait for the retry budget come back: all at once they would find one token.
+const tokenSpread = 500 * time.Millisecond
+
 // waitForToken waits for the retry budget, inside waits.
 func (s *State) waitForToken() Step {
-	at := s.Now.Add(max(s.TokenIn, time.Millisecond))
+	at := s.Now.Add(max(s.TokenIn, time.Millisecond) + time.Duration(s.Jitter*float64(tokenSpread)))
 	if !s.affordable(at) {
 		return Step{Do: Fail, Why: gateway.RetryBudget}
 	}

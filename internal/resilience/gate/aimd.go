@@ -17,6 +17,24 @@ type state struct {
 	cutAt     time.Time // attempts that began before it belong to a congestion that was already answered
 	looseAt   time.Time // since when no more than half of the limit is used; zero = it is used
 	successAt time.Time
+
+	floored int       // congestions in a row that the limit of one did not prevent
+	holdAt  time.Time // until when nothing goes because of them
+}
+
+// A limit of one cannot be cut: an account that refuses even single attempts minds the rate and not the number at once.
+// Then each refusal doubles a pause, until a success ends it or the cooldown room finds that nothing succeeds any more.
+const (
+	holdBase  = 250 * time.Millisecond
+	holdSteps = 5
+)
+
+// held is until when the account is left alone because a limit of one was too much; zero = it is not.
+func held(cfg AIMD, s *state, now time.Time) time.Time {
+	if cfg.Mode == AIMDOff || s == nil || !s.holdAt.After(now) {
+		return time.Time{}
+	}
+	return s.holdAt
 }
 
 // effective returns the limit in whole attempts and whether there is one.
@@ -63,6 +81,10 @@ func congested(cfg AIMD, s state, c congestion, now time.Time) state {
 	case c.hinted, !c.local && (s.successAt.IsZero() || now.Sub(s.successAt) > cfg.SuccessWithin):
 		return s // a hint or a dead account is the cooldown's business
 	}
+	if s.engaged && s.limit < 2 && !c.hinted {
+		s.floored = min(s.floored+1, holdSteps)
+		s.holdAt = now.Add(holdBase << s.floored)
+	}
 	base := float64(c.inFlight)
 	if cfg.Mode == AIMDAlways || (s.limit > 0 && s.limit < base) {
 		base = s.limit
@@ -74,7 +96,7 @@ func congested(cfg AIMD, s state, c congestion, now time.Time) state {
 // succeeded grows the limit while it is used.
 func succeeded(cfg AIMD, s state, inFlight int, now time.Time) state {
 	s = settle(cfg, s, now)
-	s.successAt = now
+	s.successAt, s.floored, s.holdAt = now, 0, time.Time{}
 	if cfg.Mode == AIMDAlways && !s.engaged {
 		s.engaged, s.limit = true, cfg.Start
 	}

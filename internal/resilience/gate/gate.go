@@ -144,7 +144,7 @@ func (h *Handle) caps(now time.Time) resilience.Ruling {
 	case h.full():
 		return delayed(gateway.ConcurrencyFull, time.Time{})
 	case h.paced(now):
-		return delayed(gateway.Paced, time.Time{})
+		return delayed(gateway.Paced, held(h.cfg.AIMD, h.account.state.Load(), now))
 	}
 	return resilience.Ruling{}
 }
@@ -161,10 +161,13 @@ func (h *Handle) full() bool {
 
 func reached(c *counter, limit int) bool { return limit > 0 && c.n.Load() >= int64(limit) }
 
-// paced reports whether the AIMD limit is reached.
+// paced reports whether the AIMD limit is reached, or a pause is on because a limit of one was too much.
 func (h *Handle) paced(now time.Time) bool {
 	if !h.always && h.account.state.Load() == nil {
 		return false // the usual case, made cheap
+	}
+	if !held(h.cfg.AIMD, h.account.state.Load(), now).IsZero() {
+		return true
 	}
 	limit, engaged := h.account.limit(h.cfg.AIMD, now)
 	return engaged && h.account.n.Load() >= int64(limit)
