@@ -10,7 +10,7 @@ import (
 // Builtin returns the built-in rules, in the order in which they are asked, and the built-in restatements. They are
 // plain data of the same form as an operator's and may be changed by the caller.
 func Builtin() (rules []Rule, restate []Restatement) {
-	return slices.Concat(vendorRules(), accountCodes(), retiredRules(), requestCodes(), textRules(), rateRules()), []Restatement{{
+	return slices.Concat(hostRules(), chinaRules(), vendorRules(), relayRules(), accountCodes(), retiredRules(), requestCodes(), textRules(), rateRules()), []Restatement{{
 		// Seeds 000, 002, 004: a spent quota is reported as a refusal; a missing right to a model must stay one.
 		ID: "agentrouter-quota-misstatus", Provider: "agentrouter*", From: []StatusRange{{403, 403}, {400, 400}}, To: 429,
 		TextAny: []string{"额度不足"}, TextNone: []string{"无权访问"}, DefaultRetryAfter: time.Minute,
@@ -62,7 +62,7 @@ func vendorRules() []Rule {
 		{ID: "zhipu-arrears", Provider: zhipu, Code: "1113", Kind: new(gateway.CreditsExhausted)},
 		{ID: "zhipu-key", Provider: zhipu, Code: "1000|1001|1002|1003|1004|1110|1111|1120", Kind: new(gateway.AuthError)},
 		{ID: "zhipu-quota", Provider: zhipu, Code: "1304|1308|1309|1310|1316|1317", Kind: new(gateway.QuotaExhausted)},
-		{ID: "zhipu-rate", Provider: zhipu, Code: "1302|1303|1305|1313", Kind: new(gateway.RateLimited)},
+		{ID: "zhipu-rate", Provider: zhipu, Code: "1302|1303|1313", Kind: new(gateway.RateLimited)},
 		{ID: "zhipu-model-busy", Provider: zhipu, Code: "1312", Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 		{ID: "zhipu-model", Provider: zhipu, Code: "1211|1220|1311", Kind: new(gateway.ModelUnavailable)},
 		{ID: "zhipu-context", Provider: zhipu, Code: "1261", Kind: new(gateway.Alive), Reason: new(gateway.ContextTooLong)},
@@ -101,7 +101,7 @@ func vendorRules() []Rule {
 		{ID: "anthropic-spend-limit", Provider: "anthropic*|claude*", Status: on(400, 403, 429), Text: "you have reached your specified api usage limits|reached your specified workspace api usage limits",
 			Kind: new(gateway.QuotaExhausted)},
 
-		{ID: "openrouter-credit-exhausted-402", Provider: "openrouter*", Status: on(402), Kind: new(gateway.QuotaExhausted), Cooldown: 2 * time.Minute},
+		{ID: "openrouter-credit-exhausted-402", Provider: "openrouter*", Status: on(402), Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeAccount), Cooldown: 2 * time.Minute},
 		{ID: "openrouter-free-per-day", Provider: "openrouter*", Status: on(200, 429), Text: "free-models-per-day", Kind: new(gateway.QuotaExhausted)},
 		{ID: "openrouter-upstream-rate", Provider: "openrouter*", Status: on(200, 429), Text: "rate-limited upstream|rate limited upstream",
 			Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
@@ -116,6 +116,7 @@ func vendorRules() []Rule {
 		{ID: "moonshot-key", Provider: "moonshot*|kimi*", ErrorType: "invalid_authentication_error|incorrect_api_key_error", Kind: new(gateway.AuthError)},
 		{ID: "groq-flex-capacity", Provider: "groq*", Status: on(498), Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 		{ID: "cloudflare-ai-daily-neuron-allocation", Provider: "cloudflare*", Text: "daily free allocation", Kind: new(gateway.QuotaExhausted)},
+		{ID: "cloudflare-ai-allocation", Provider: "cloudflare*", Code: "3036|4006", Kind: new(gateway.QuotaExhausted)},
 		{ID: "cloudflare-ai-capacity", Provider: "cloudflare*", Code: "3040", Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 		{ID: "github-models-per-day", Provider: "github*|models", Status: on(429), Text: "per 86400s|bymodelbyday|userbyday",
 			Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeModel)},

@@ -27,7 +27,7 @@ func accountCodes() []Rule {
 			Kind: new(gateway.RateLimited)},
 
 		{ID: "code-banned", Code: "account_deactivated|account_disabled|account_suspended|account_banned|account_terminated|user_banned|user_deactivated|" +
-			"organization_disabled|organization_deactivated|deactivated_workspace|workspace_deactivated|consumer_suspended|access_terminated|access_terminated_error",
+			"organization_disabled|organization_deactivated|organization_restricted|deactivated_workspace|workspace_deactivated|consumer_suspended|access_terminated|access_terminated_error",
 			Kind: new(gateway.Banned)},
 		{ID: "code-credits", Code: "insufficient_quota|billing_hard_limit_reached|billing_not_active|billing_error|billing_disabled|insufficient_credits|" +
 			"insufficient_user_quota|insufficient_token_quota|pre_consume_token_quota_failed|insufficient_balance|insufficient_funds|credit_balance_too_low|credits_exhausted|out_of_credits|credit_limit|credit_limit_reached|payment_required|no_credits|arrearage",

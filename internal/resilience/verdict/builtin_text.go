@@ -58,7 +58,7 @@ const (
 		"exceeds the maximum context|exceeds model's maximum context|maximum context size|exceeds the available context size|exceed context limit|exceeds the context length|longer than the model's context length|" +
 		"longer than the maximum model length|prompt is too long|prompt too long|input is too long|input too long|too many tokens|too many input tokens|exceeds the maximum number of tokens|exceeds the maximum number of input tokens|" +
 		"input token count exceeds|input token count \\(\\d+\\)|maximum prompt length|reduce the length of the messages|reduce the length of your prompt|request too large for model|" +
-		"range of input length should be|prompt token count of \\d+ exceeds|input tokens exceeds|input tokens exceed|tokens exceed the configured limit|超过最大长度|输入过长|上下文长度|上下文超|超出最大"
+		"range of input length should be|prompt token count of \\d+ exceeds|input tokens exceeds|input tokens exceed|tokens exceed the configured limit|max_new_tokens` must be|loaded with context length of only|context the overflows|超过最大长度|输入过长|上下文长度|上下文超|超出最大"
 
 	contentWords = "content policy|content_policy|content management policy|content filtering policy|content filter|our safety system|safety system|usage policies|usage policy|" +
 		"flagged as potentially|flagged by moderation|was flagged|has been flagged|flagged for|prohibited content|inappropriate content|content exists risk|considered high risk|blocked by safety|" +
@@ -69,7 +69,7 @@ const (
 		"account_deactivated|this organization has been disabled|organization has been disabled|service has been disabled in this account|your access has been terminated|账户已被锁定|账号已被锁定|账号已被封禁|账户已被封禁|账号已被禁用"
 
 	retiredWords = "this model has been deprecated|this model is deprecated|model has been deprecated|model has been retired|model has been discontinued|model has been decommissioned|model is no longer available|model is no longer supported|" +
-		"model was retired|model has reached its end of life|model has reached end of life|model is end of life|reached its end-of-life|model has been shut down|模型已下线|模型已停用|模型已弃用"
+		"model was retired|model has reached its end of life|model has reached end of life|model is end of life|reached its end-of-life|reached its end of life|model has been shut down|模型已下线|模型已停用|模型已弃用"
 
 	accessWords = "does not have access to model|do not have access to model|don't have access to model|does not have access to the model|not have access to the requested model|do not have access to it|no access to model|" +
 		"not have access to \\{model\\}|not have access to (?:the )?(?:model )?[`'\"]?\\{model\\}|not allowed to access model|not allowed to use (?:this |the )?model|not entitled to (?:this |the )?model|model access is denied|model access denied|" +
@@ -77,7 +77,7 @@ const (
 		"(?:plan|subscription)[^\\n]{0,40}(?:does not include|doesn't include)[^\\n]{0,24}model|model is not supported when using"
 
 	missingWords = "model not found|model_not_found|model not exist|model does not exist|no such model|unknown model|model is not found|model doesn't exist|is not a valid model|invalid model name|unsupported model|" +
-		"the requested model is not|requested model does not|model identifier is invalid|no endpoints found for|no endpoints found matching|not found for api version|模型不存在|模型未找到|" +
+		"the requested model is not|requested model does not|model identifier is invalid|no endpoints found for|no endpoints found matching|no allowed providers are available|not found for api version|模型不存在|模型未找到|" +
 		"model [`'\"]?\\{model\\}[`'\"]? (?:is )?(?:not|unknown|does not|doesn't|was not)"
 
 	// objectWords mean a stored object: the request refers to something that this account does not have.

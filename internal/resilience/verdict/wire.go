@@ -130,7 +130,7 @@ func (w *wire) object(o map[string]any, at place, depth int) {
 			w.say(key, s)
 		}
 	}
-	for _, key := range []string{"code", "error_code", "errorCode", "status_code", "status", "__type", "reason", "quotaId", "err_code", "error_type", "type"} {
+	for _, key := range []string{"code", "error_code", "errorCode", "status_code", "http_code", "status", "__type", "reason", "quotaId", "err_code", "error_type", "type"} {
 		w.name(key, o[key])
 	}
 	if p, ok := o["param"].(string); ok && w.param == "" {
