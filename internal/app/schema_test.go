@@ -195,7 +195,7 @@ func (a asking) invalid(x exchange) error {
 	if x.status != http.StatusOK {
 		return fmt.Errorf("status %d: %s", x.status, x.body)
 	}
-	isStream := strings.Contains(a.body, `"stream":true`)
+	isStream := strings.Contains(a.body, inStream)
 	if isStream != (x.frames != nil) {
 		return fmt.Errorf("content type %s", x.head.Get("Content-Type"))
 	}
@@ -219,7 +219,7 @@ func (a asking) invalid(x exchange) error {
 // firsts are the sources that come before the one that answers; nil = none.
 var firsts = map[string]*lab.Fault{
 	"alone": nil, "behind a 503": {Kind: fault.Status, Status: 503}, "behind an error event": {Kind: fault.ErrorFirst},
-	"behind a stream without content": {Kind: fault.MetadataOnly}, "behind a reset": {Kind: fault.ResetAfterHeaders},
+	"behind a stream without content": {Kind: fault.MetadataOnly}, "behind a reset": {Kind: fault.ResetAfterHeaders}, "behind silence": {Kind: fault.Silence},
 }
 
 // openBehind opens a gateway over a good source with a first one before it.
@@ -231,6 +231,14 @@ func (b *bubble) openBehind(first *lab.Fault) {
 	}
 	b.Source("bad", *first)
 	b.Open(providers("bad", "good") + combo("bad", "good"))
+}
+
+// attempts checks that a request met the source before the good one, or none.
+func (b *bubble) attempts(x exchange, behind bool) {
+	b.t.Helper()
+	if n := x.head.Get("X-Spillway-Attempts"); (n == "1") == behind {
+		b.t.Errorf("%s attempts", n)
+	}
 }
 
 func TestAnswersFitOpenAISchemas(t *testing.T) {
@@ -246,6 +254,9 @@ func TestAnswersFitOpenAISchemas(t *testing.T) {
 					} else if !row.holds(x) {
 						t.Errorf("%s: valid, but not the answer: %s", row.name, x.body)
 					}
+					// Embeddings have no way to be without content.
+					b.attempts(x, first != nil && (first.Kind != fault.MetadataOnly || row.schema != "CreateEmbeddingResponse"))
+					time.Sleep(time.Hour) // what failed is tried first again
 				}
 			})
 		})
@@ -412,17 +423,55 @@ func TestErrorBodiesFitOpenAISchemas(t *testing.T) {
 					if path == "/v1/embeddings" && row.source.Kind == fault.Empty {
 						continue // no completion: it has no way to be empty
 					}
-					x := b.Exchange(cmp.Or(row.method, "POST"), path, cmp.Or(row.body, body), row.head...)
-					if x.status < 400 || row.status != 0 && x.status != row.status {
-						t.Errorf("%s: status %d, want %d: %s", path, x.status, row.status, x.body)
+					asked := []string{cmp.Or(row.body, body)}
+					if row.body == "" && path != "/v1/embeddings" {
+						asked = append(asked, strings.TrimSuffix(body, "}")+inStream+"}")
 					}
-					if err := conforms("ErrorResponse", x.body); err != nil {
-						t.Errorf("%s: %v", path, err)
+					for _, body := range asked {
+						x := b.Exchange(cmp.Or(row.method, "POST"), path, body, row.head...)
+						if x.frames != nil { // heartbeats were sent while it was waited for
+							x.endsInError(t, path)
+						} else if x.status < 400 || row.status != 0 && x.status != row.status {
+							t.Errorf("%s: status %d, want %d: %s", path, x.status, row.status, x.body)
+						} else if err := conforms("ErrorResponse", x.body); err != nil {
+							t.Errorf("%s: %v", path, err)
+						}
+						time.Sleep(time.Hour)
 					}
-					time.Sleep(time.Hour)
 				}
 			})
 		})
+	}
+}
+
+// endsInError checks a stream that ends in an error in the form of its API.
+func (x exchange) endsInError(t *testing.T, path string) {
+	t.Helper()
+	if path == "/v1/chat/completions" {
+		n := len(x.frames) - 2
+		if n < 0 || !x.frames[n+1].done() {
+			t.Errorf("chat: an error and [DONE] end a stream: %s", x.body)
+			return
+		}
+		if err := conforms("ErrorResponse", x.frames[n].data); err != nil {
+			t.Errorf("chat: %v", err)
+		}
+		x.frames = x.frames[:n]
+		if err := (asking{body: inStream, schema: "CreateChatCompletionStreamResponse"}).invalid(x); err != nil {
+			t.Errorf("chat: %v", err)
+		}
+		return
+	}
+	if err := (asking{body: inStream, schema: "ResponseStreamEvent"}).invalid(x); err != nil {
+		t.Errorf("responses: %v", err)
+	}
+	if text(x.last(), "type") != "response.failed" || text(x.final(), "status") != "failed" || text(x.final(), "error", "message") == "" {
+		t.Errorf("responses: %s", x.body)
+	}
+	for i, f := range x.frames {
+		if number(f.parsed(), "sequence_number") != float64(i) {
+			t.Errorf("responses: event %d has number %v", i, number(f.parsed(), "sequence_number"))
+		}
 	}
 }
 
@@ -435,35 +484,110 @@ func TestErrorsInStreamsFitOpenAISchemas(t *testing.T) {
 					b.Source("a", lab.Fault{Kind: kind, Tokens: tokens})
 					b.Open(providers("a") + combo("a"))
 					x := b.Exchange("POST", "/v1/chat/completions", chatAsks("hi", inStream))
-					n := len(x.frames) - 2
-					if n < 1 || !x.frames[n+1].done() {
-						t.Fatalf("chat: an error and [DONE] end a stream: %s", x.body)
-					}
-					if err := conforms("ErrorResponse", x.frames[n].data); err != nil {
-						t.Errorf("chat: %v", err)
-					}
-					x.frames = x.frames[:n]
-					if err := (asking{body: `"stream":true`, schema: "CreateChatCompletionStreamResponse"}).invalid(x); err != nil {
-						t.Errorf("chat: %v", err)
-					}
+					x.endsInError(t, "/v1/chat/completions")
 					if x.joined("content") == "" {
 						t.Errorf("chat: no content before the error: %s", x.body)
 					}
 					time.Sleep(time.Hour)
 					x = b.Exchange("POST", "/v1/responses", responsesAsks("hi", inStream))
-					if err := (asking{body: `"stream":true`, schema: "ResponseStreamEvent"}).invalid(x); err != nil {
-						t.Errorf("responses: %v", err)
-					}
-					if text(x.last(), "type") != "response.failed" || text(x.final(), "status") != "failed" || text(x.final(), "error", "message") == "" {
-						t.Errorf("responses: %s", x.body)
-					}
-					for i, f := range x.frames {
-						if int(number(f.parsed(), "sequence_number")) != i {
-							t.Errorf("responses: event %d has number %v", i, number(f.parsed(), "sequence_number"))
-						}
+					x.endsInError(t, "/v1/responses")
+					if len(x.frames) < 5 {
+						t.Errorf("responses: no content before the error: %s", x.body)
 					}
 				})
 			})
 		}
 	}
+}
+
+// A broken answer is noticed: every case of damage to a good one is no longer valid.
+func TestBrokenAnswersAreNoticed(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.openBehind(nil)
+		bodies := map[string][]byte{
+			"CreateChatCompletionResponse":       b.Exchange("POST", "/v1/chat/completions", chatAsks("call the tool", chatTools)).body,
+			"CreateChatCompletionStreamResponse": b.Exchange("POST", "/v1/chat/completions", chatAsks("hi", inStream)).frames[3].data,
+			"Response":                           b.Exchange("POST", "/v1/responses", responsesAsks("call the tool", responsesTools)).body,
+			"CreateEmbeddingResponse":            b.Exchange("POST", "/v1/embeddings", `{"model":"smart","input":"hi"}`).body,
+			"ListModelsResponse":                 b.Exchange("GET", "/v1/models", "").body,
+			"ErrorResponse":                      b.Exchange("GET", "/v1/models/none-such", "").body,
+		}
+		for _, c := range []struct {
+			schema string
+			path   []any
+			want   any // instead of what is there; nil = nothing is
+		}{
+			{"CreateChatCompletionResponse", []any{"id"}, nil},
+			{"CreateChatCompletionResponse", []any{"object"}, "chat.completion.chunk"},
+			{"CreateChatCompletionResponse", []any{"created"}, "now"},
+			{"CreateChatCompletionResponse", []any{"choices", 0, "index"}, nil},
+			{"CreateChatCompletionResponse", []any{"choices", 0, "logprobs"}, nil},
+			{"CreateChatCompletionResponse", []any{"choices", 0, "finish_reason"}, "tool_use"},
+			{"CreateChatCompletionResponse", []any{"choices", 0, "message", "role"}, "model"},
+			{"CreateChatCompletionResponse", []any{"choices", 0, "message", "refusal"}, nil},
+			{"CreateChatCompletionResponse", []any{"choices", 0, "message", "tool_calls", 0, "type"}, "tool"},
+			{"CreateChatCompletionResponse", []any{"choices", 0, "message", "tool_calls", 0, "function", "arguments"}, map[string]any{}},
+			{"CreateChatCompletionResponse", []any{"usage", "total_tokens"}, nil},
+			{"CreateChatCompletionStreamResponse", []any{"choices", 0, "delta"}, "text"},
+			{"CreateChatCompletionStreamResponse", []any{"choices", 0, "delta", "content"}, 1.0},
+			{"CreateChatCompletionStreamResponse", []any{"choices", 0, "finish_reason"}, ""},
+			{"CreateChatCompletionStreamResponse", []any{"model"}, nil},
+			{"Response", []any{"created_at"}, nil},
+			{"Response", []any{"status"}, "done"},
+			{"Response", []any{"output", 0, "type"}, "tool_call"},
+			{"Response", []any{"output", 0, "type"}, "message"},
+			{"Response", []any{"output", 0, "arguments"}, map[string]any{}},
+			{"Response", []any{"output", 0, "call_id"}, nil},
+			{"Response", []any{"tools", 0, "name"}, nil},
+			{"Response", []any{"tool_choice"}, "maybe"},
+			{"Response", []any{"error"}, "none"},
+			{"Response", []any{"usage", "input_tokens_details"}, nil},
+			{"CreateEmbeddingResponse", []any{"data", 0, "embedding", 0}, "0.5"},
+			{"CreateEmbeddingResponse", []any{"data", 0, "index"}, nil},
+			{"CreateEmbeddingResponse", []any{"usage"}, nil},
+			{"ListModelsResponse", []any{"data", 0, "created"}, "2026-01-01"},
+			{"ListModelsResponse", []any{"data", 0, "owned_by"}, nil},
+			{"ErrorResponse", []any{"error"}, "broken"},
+			{"ErrorResponse", []any{"error", "message"}, nil},
+			{"ErrorResponse", []any{"error", "param"}, nil},
+		} {
+			if err := conforms(c.schema, bodies[c.schema]); err != nil {
+				t.Fatal(err)
+			}
+			if err := conforms(c.schema, damaged(t, bodies[c.schema], c.want, c.path...)); err == nil {
+				t.Errorf("%s with %v = %v is taken", c.schema, c.path, c.want)
+			}
+		}
+	})
+}
+
+// damaged is a JSON text with the value at a path replaced, or taken away when want is nil.
+func damaged(t *testing.T, body []byte, want any, path ...any) []byte {
+	t.Helper()
+	root := frame{data: body}.parsed()
+	last := len(path) - 1
+	switch v := at(root, path[:last]...).(type) {
+	case map[string]any:
+		if want == nil && !has(v, path[last].(string)) {
+			t.Fatalf("nothing at %v in %s", path, body)
+		}
+		v[path[last].(string)] = want
+		if want == nil {
+			delete(v, path[last].(string))
+		}
+	case []any:
+		v[path[last].(int)] = want
+	default:
+		t.Fatalf("nothing at %v in %s", path, body)
+	}
+	out, err := json.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func has(m map[string]any, name string) bool {
+	_, ok := m[name]
+	return ok
 }
