@@ -32,6 +32,7 @@ func builtin(profile string, class gateway.Class) tree {
 	if b, ok := breaker.Preset(name); ok {
 		r.Breaker = b
 	}
+	r.Breaker = r.Breaker.OuterGate(class)
 	if strings.HasPrefix(name, "omniroute-") { // the other profiles have neither of their own: the class decides
 		if c, ok := cooldown.Preset(name); ok {
 			r.Cooldown = c

@@ -75,13 +75,15 @@ type Config struct {
 	// EvidenceMode is how the window may veto a run: off | suppress | run_test. Recommended: run_test.
 	EvidenceMode string `yaml:"evidence_mode"`
 
-	// ProviderCooldown switches the outer window gate on. Recommended: off.
+	// ProviderCooldown switches the outer window gate on: many failures over a long time without a single success between
+	// them. Recommended: off.
 	ProviderCooldown ProviderCooldown `yaml:"provider_cooldown"`
-	// WcountThreshold is how many failures within WcountWindow open the outer gate; one success zeroes them. 0 = off.
+	// WcountThreshold is how many failures within WcountWindow open the outer gate; one success zeroes them. Default 10
+	// (oauth), 15 (apikey), 2 (local); 0 = off.
 	WcountThreshold int `yaml:"wcount_threshold"`
-	// WcountWindow is the window of the outer gate. 0-24h.
+	// WcountWindow is the window of the outer gate. Default 15m (oauth), 30m (apikey), 5m (local); 0-24h.
 	WcountWindow time.Duration `yaml:"wcount_window"`
-	// WcountOpen is how long the outer gate stays open; 0 = open_base. 0-24h.
+	// WcountOpen is how long the outer gate stays open; 0 = open_base. Default 5m (oauth), 10m (apikey), 60s (local); 0-24h.
 	WcountOpen time.Duration `yaml:"wcount_open"`
 
 	// OpenBase is the shortest open time. Recommended 10s, 1ms-24h.

@@ -16,11 +16,11 @@ func (s *state) fail(r *rules, ev event, now int64) {
 		if ev.below {
 			s.low = add32(s.low, 1)
 		}
+		s.noteOuter(r, now)
 	}
 	if !ev.below {
 		s.low = 0
 	}
-	s.noteOuter(r, now)
 	if ev.gated {
 		s.noteFailure(ev.model, now)
 	}
@@ -68,7 +68,7 @@ func (s *state) verdict(r *rules, ev event, now int64) cause {
 	case s.fails >= r.threshold && !s.vetoed(r, n, f):
 		c = causeConsecutive
 	}
-	if c == causeNone || !ev.gated || s.wholeConnection(r, now) {
+	if c == causeNone || !ev.gated || s.wholeConnection(r, now) || c == causeWcount && s.severalSince(s.ws) {
 		return c
 	}
 	if s.low >= r.threshold && !s.vetoed(r, n, f) {
@@ -81,6 +81,10 @@ func (s *state) verdict(r *rules, ev event, now int64) cause {
 func (s *state) wholeConnection(r *rules, now int64) bool {
 	return (s.okAt == 0 || now-s.okAt > r.memory) && s.otherFailAt != 0 && now-s.otherFailAt <= r.memory
 }
+
+// severalSince reports that at least two models failed since an instant. The outer gate asks it, whose count is of
+// failures without any success between.
+func (s *state) severalSince(at int64) bool { return s.otherFailAt != 0 && s.otherFailAt >= at }
 
 // vetoed reports that the window explains the run: a source this flaky has such runs.
 func (s *state) vetoed(r *rules, n, f int64) bool {

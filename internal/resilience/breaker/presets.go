@@ -1,6 +1,10 @@
 package breaker
 
-import "time"
+import (
+	"time"
+
+	"spillway/internal/gateway"
+)
 
 // The names of the presets.
 const (
@@ -24,11 +28,11 @@ func Preset(name string) (Config, bool) {
 	case PresetRecommended:
 		return Recommended(), true
 	case PresetOmniOAuth:
-		return omni(8, 5, 60*time.Second, wcount{10, 15 * time.Minute, 5 * time.Minute}), true
+		return omni(8, 5, 60*time.Second, outerGates[gateway.OAuth]), true
 	case PresetOmniAPIKey:
-		return omni(12, 7, 30*time.Second, wcount{15, 30 * time.Minute, 10 * time.Minute}), true
+		return omni(12, 7, 30*time.Second, outerGates[gateway.APIKey]), true
 	case PresetOmniLocal:
-		return omni(2, 0, 15*time.Second, wcount{2, 5 * time.Minute, time.Minute}), true
+		return omni(2, 0, 15*time.Second, outerGates[gateway.Local]), true
 	case PresetPolyGateway:
 		return polyGateway(), true
 	case PresetAutoRouter:
@@ -56,6 +60,22 @@ func Recommended() Config {
 type wcount struct {
 	threshold    int
 	window, open time.Duration
+}
+
+// outerGates are the numbers of the outer gate per class of credential.
+var outerGates = map[gateway.Class]wcount{
+	gateway.OAuth:  {10, 15 * time.Minute, 5 * time.Minute},
+	gateway.APIKey: {15, 30 * time.Minute, 10 * time.Minute},
+	gateway.Local:  {2, 5 * time.Minute, time.Minute},
+}
+
+// OuterGate returns c with the class's numbers of the outer gate where it has none of its own, so that switching
+// provider_cooldown on is enough.
+func (c Config) OuterGate(class gateway.Class) Config {
+	if w, ok := outerGates[class]; ok && c.WcountThreshold == 0 {
+		c.WcountThreshold, c.WcountWindow, c.WcountOpen = w.threshold, w.window, w.open
+	}
+	return c
 }
 
 // omni is OmniRoute's breaker: a leaky count per provider. The kinds carry its open times for 429, which hold once

@@ -93,7 +93,7 @@ func Limits(in Input) Clocks {
 	}
 	usual := 3 * in.P95
 	if in.Guessed {
-		usual = in.P95
+		usual = 0 // the longest cut says the same, and more exactly
 	}
 	c.Patience = max(floor(in), usual, in.LongestCut+in.LongestCut/2)
 	c.FirstContent, c.Last = c.Patience, !in.Untried
