@@ -91,7 +91,9 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 			continue
 		}
 		if pl.plain[i] {
-			*r = c.Gate.Peek(ask, now)
+			if *r = (resilience.Ruling{}); !c.Gate.Free() {
+				*r = c.Gate.Peek(ask, now)
+			}
 		} else {
 			c.peek(r, ask, now)
 		}

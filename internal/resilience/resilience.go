@@ -44,9 +44,9 @@ type Ruling struct {
 	Verdict Verdict
 	Layer   gateway.Layer
 	Reason  gateway.Reason
-	Until   time.Time // when it may change by time alone; zero = only by an event
 	Probe   bool      // allowed, as a probe or canary: the candidate is on trial
 	Weak    bool      // allowed, but the candidate is degraded: score it at half
+	Until   time.Time // when it may change by time alone; zero = only by an event
 }
 
 // OK reports whether the candidate may be used now.

@@ -135,15 +135,24 @@ func (h *Handle) Status(now time.Time) string {
 // Cause is the kind of outcome behind the present cooldown or terminal state, LocalError when there is none. Requests
 // wait for a rate limit but never for a spent quota or a refused key.
 func (h *Handle) Cause(now time.Time) gateway.Kind {
-	conn, account := h.conn.Load(), h.account.Load()
-	worst := &conn
-	if account.Standing > conn.Standing || account.Standing == conn.Standing && account.Until.After(conn.Until) {
-		worst = &account
+	standing, until, cause := h.conn.cause()
+	if s, u, c := h.account.cause(); s > standing || s == standing && u.After(until) {
+		standing, until, cause = s, u, c
 	}
-	if worst.Standing == active && !now.Before(worst.Until) {
+	if standing == active && !now.Before(until) {
 		return gateway.LocalError
 	}
-	return worst.Cause
+	return cause
+}
+
+// cause reads what Cause needs: planning asks it of everything that is out, and the whole state is large.
+func (c *cell) cause() (standing, time.Time, gateway.Kind) {
+	if !c.hot.Load() {
+		return active, time.Time{}, gateway.LocalError
+	}
+	c.Lock()
+	defer c.Unlock()
+	return c.State.Standing, c.State.Until, c.State.Cause
 }
 
 // LearnedRPM is the rate per minute that the account was seen to bear; 0 = none was inferred.

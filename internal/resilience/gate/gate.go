@@ -86,6 +86,7 @@ type Handle struct {
 	always bool // AIMD is engaged from the start
 
 	connCap, modelCap int
+	capped            bool // one of the four caps is set
 	fixed             int // Limit while AIMD is not engaged
 	provider          *counter
 	conn              *counter
@@ -108,6 +109,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 	}
 	h := &Handle{room: r, cfg: cfg, proven: proven, always: cfg.AIMD.Mode == AIMDAlways,
 		connCap: c.Connection.MaxConcurrent, modelCap: c.Connection.ModelConcurrency[c.Model]}
+	h.capped = h.connCap > 0 || h.modelCap > 0 || cfg.GlobalConcurrency > 0 || cfg.ProviderConcurrency > 0
 	if h.fixed = smallest(h.connCap, h.modelCap); h.fixed == 0 {
 		h.fixed = max(cfg.DefaultLimit, 1)
 	}
@@ -141,7 +143,7 @@ func (h *Handle) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
 // caps applies the caps and the AIMD limit.
 func (h *Handle) caps(now time.Time) resilience.Ruling {
 	switch {
-	case h.full():
+	case h.capped && h.full():
 		return delayed(gateway.ConcurrencyFull, time.Time{})
 	case h.paced(now):
 		return delayed(gateway.Paced, held(h.cfg.AIMD, h.account.state.Load(), now))
@@ -178,6 +180,13 @@ func (h *Handle) paced(now time.Time) bool {
 func (h *Handle) onTrial(ask *resilience.Ask) bool {
 	limit := h.cfg.UnprovenCap
 	return limit > 0 && ask != nil && ask.PoolSize > 1 && h.model.n.Load() >= int64(limit)
+}
+
+// Free is a quick yes: neither a cap nor AIMD nor the cap of the unproven can say no, so Peek would allow. False says
+// nothing: ask Peek.
+func (h *Handle) Free() bool {
+	return (!h.capped || !h.full()) && !h.always && h.account.state.Load() == nil &&
+		(h.cfg.UnprovenCap <= 0 || h.model.n.Load() < int64(h.cfg.UnprovenCap))
 }
 
 func (h *Handle) isProven(now time.Time) bool { return h.proven == nil || h.proven(now) }

@@ -25,14 +25,21 @@ func score(it *Item) float64 {
 	return s
 }
 
+// luckBits is how finely scores are jittered.
+const luckBits = 21
+
 // healthAware puts the better of two random eligible items first (power of two choices); the rest follow by score with
 // 10 % jitter, so that many workers do not all spill onto the same second-best.
 func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
 	var buf [inline]uint64
 	keys := buf[:0]
 	eligible := 0
+	var luck uint64 // one draw is enough for three items
 	for i := range items {
-		jittered := score(&items[i]) * (1 - 0.1*r.Float64())
+		if luck >>= luckBits; i%3 == 0 {
+			luck = r.Uint64()
+		}
+		jittered := score(&items[i]) * (1 - 0.1/(1<<luckBits)*float64(luck&(1<<luckBits-1)))
 		keys = append(keys, key(&items[i], maxValue-math.Float64bits(jittered)>>(64-valueBits), i))
 		if items[i].Eligible {
 			eligible++
