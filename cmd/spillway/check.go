@@ -14,7 +14,13 @@ import (
 
 type checkCmd struct {
 	Schema bool `help:"Print the JSON Schema of the file, for editors, and exit."`
+
+	Rule   bool       `help:"Dry run: say what the rules make of one upstream answer, and why. The other flags below describe that answer."`
+	Answer ruleAnswer `embed:"" group:"With --rule:"`
 }
+
+// Help is the end of check --help.
+func (*checkCmd) Help() string { return ruleHelp }
 
 // Run reads the configuration as serve would, prints every problem with its place, and what the file means. Exit code 2
 // when there is a problem.
@@ -23,6 +29,9 @@ func (k *checkCmd) Run(ctx context.Context, c *cli, o *out) error {
 		_, err := o.Write(config.Schema())
 		return err
 	}
+	if !k.Rule && k.Answer.given() {
+		return misuse("the flags that describe an upstream answer need --rule")
+	}
 	cfg, err := config.Load(config.Source{Path: c.Config, Strategies: strategy.Names(), Context: ctx})
 	if err != nil {
 		return err
@@ -30,6 +39,9 @@ func (k *checkCmd) Run(ctx context.Context, c *cli, o *out) error {
 	snap, err := catalog.Compile(cfg)
 	if err != nil {
 		return err
+	}
+	if k.Rule {
+		return k.Answer.dryRun(snap, o)
 	}
 	from := cfg.File
 	switch {

@@ -35,7 +35,7 @@ func Presets() []Preset {
 func PresetByName(name string) (Preset, bool) {
 	if other, ok := map[string]string{"google": "gemini", "zhipu": "glm", "kimi": "moonshot", "grok": "xai",
 		"dashscope": "qwen", "doubao": "volcengine", "claude": "anthropic", "llama.cpp": "llamacpp",
-		"github": "github-models", "lm-studio": "lmstudio"}[name]; ok {
+		"github": "github-models", "cloudflare-ai": "cloudflare", "opencode": "opencode-zen", "lm-studio": "lmstudio"}[name]; ok {
 		name = other
 	}
 	for _, table := range [][]Preset{presetTable(), regionalTable(), localTable()} {

@@ -48,6 +48,7 @@ func presetTable() []Preset {
 		{Name: "baseten", Protocols: "openai", BaseURL: "https://inference.baseten.co/v1", Env: []string{"BASETEN_API_KEY"}, Auto: true},
 		{Name: "chutes", Protocols: "openai", BaseURL: "https://llm.chutes.ai/v1", Env: []string{"CHUTES_API_KEY"}, Auto: true},
 		{Name: "aihubmix", Protocols: "openai", BaseURL: "https://aihubmix.com/v1", Env: []string{"AIHUBMIX_API_KEY"}, Auto: true},
+		{Name: "agentrouter", Protocols: "openai", BaseURL: "https://agentrouter.org/v1", Env: []string{"AGENTROUTER_API_KEY", "AGENT_ROUTER_TOKEN"}, Auto: true, PerModelQuota: true},
 		{Name: "scaleway", Protocols: "openai", BaseURL: "https://api.scaleway.ai/v1", Env: []string{"SCW_SECRET_KEY"}},
 		{Name: "synthetic", Protocols: "openai", BaseURL: "https://api.synthetic.new/openai/v1", Env: []string{"SYNTHETIC_API_KEY"}, Auto: true},
 		{Name: "venice", Protocols: "openai", BaseURL: "https://api.venice.ai/api/v1", Env: []string{"VENICE_API_KEY"}, Auto: true},

@@ -126,16 +126,19 @@ func (x *Explanation) note(a Asked, held bool, hit **Asked) {
 }
 
 // near reports whether a miss is worth telling: each of the operator's is, of the built-in ones those that fail on one
-// condition only and hold on one that tells something: this very provider, code, header or text.
+// condition only and hold on one that tells something. This very provider tells something, too, but not beside another
+// of its codes.
 func (a *Asked) near() bool {
 	if !a.Builtin {
 		return true
 	}
-	if len(a.Failed()) != 1 {
+	failed := a.Failed()
+	if len(failed) != 1 {
 		return false
 	}
+	other := failed[0].Field == "code" || failed[0].Field == "error_type"
 	return slices.ContainsFunc(a.Facts, func(f Fact) bool {
-		return f.Holds && f.Field != "status" && f.Field != "from" && f.Field != "text_none"
+		return f.Holds && f.Field != "status" && f.Field != "from" && f.Field != "text_none" && !(other && f.Field == "provider")
 	})
 }
 
