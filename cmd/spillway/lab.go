@@ -49,6 +49,7 @@ type labRunCmd struct {
 	Workers  int      `help:"Workers of the scenario, instead of its own number." placeholder:"N"`
 	Short    bool     `help:"The scenario's short form."`
 	JSON     bool     `help:"Print the report as JSON."`
+	HTML     string   `help:"Also write a page with plots about a scenario." type:"path" placeholder:"FILE"`
 }
 
 // Run exits with 0 when everything holds, 1 when not, 2 on misuse.
@@ -58,6 +59,8 @@ func (l *labRunCmd) Run(ctx context.Context, o *out) error {
 		return misuse("give one of --suite failover and --scenario NAME")
 	case l.Scenario != "":
 		return l.scenario(ctx, o)
+	case l.HTML != "":
+		return misuse("--html is for scenarios")
 	case l.Suite != "failover":
 		return misuse("the only suite is failover")
 	}
@@ -104,6 +107,11 @@ func (l *labRunCmd) scenario(ctx context.Context, o *out) error {
 	report, err := lab.RunScenario(ctx, options)
 	if err != nil {
 		return err
+	}
+	if l.HTML != "" {
+		if err := writePage(l.HTML, []lab.RunReport{report}); err != nil {
+			return err
+		}
 	}
 	if !report.OK() {
 		return exitError(exitFailed)

@@ -1,4 +1,4 @@
-// Command spillway is the gateway: serve, check, lab, key, explain, version. Flags, signals and exit codes live here,
+// Command spillway is the gateway: serve, check, lab, simulate, key, explain, version. Flags, signals and exit codes live here,
 // everything else in internal/app.
 package main
 
@@ -34,6 +34,8 @@ type cli struct {
 	Key     keyCmd     `cmd:"" help:"Make and list client keys."`
 	Explain explainCmd `cmd:"" help:"Show what was decided for one request, as a timeline."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	Simulate simulateCmd `cmd:"" help:"Play a scenario in virtual time, under one or several policies."`
 }
 
 // Out is where a command writes what it was asked for.

@@ -42,6 +42,8 @@ type Options struct {
 	// Dial and Listen replace the network, for tests in virtual time.
 	Dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 	Listen func(network, addr string) (net.Listener, error)
+	// Transport carries all requests to upstreams instead of the network, for the simulator.
+	Transport http.RoundTripper
 	// NoListener serves through Handler and RoundTripper only.
 	NoListener bool
 	// Level hears of log.level whenever a configuration comes into force; nil = nobody.
@@ -119,7 +121,7 @@ func (a *App) setup(ctx context.Context) error {
 		return fmt.Errorf("read the state of the last run: %w", err)
 	}
 	a.rooms.restore(records, time.Now())
-	a.sender = upstream.New(upstream.Options{Dial: a.options.Dial})
+	a.sender = upstream.New(upstream.Options{Dial: a.options.Dial, Transport: a.options.Transport})
 	a.onStop("upstream connections", func(context.Context) error { a.sender.Close(); return nil })
 	a.buffers = attempt.NewBuffers(int64(cfg.Limits.BufferedBytes))
 	a.cache = cache.New(a.buffers)

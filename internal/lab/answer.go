@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"spillway/internal/lab/fault"
+	"spillway/internal/lab/scenario"
 	"spillway/internal/lab/wire"
 )
 
@@ -31,33 +32,83 @@ func (p *play) words() ([]string, wire.Finish) {
 
 // latency waits as long as the source takes to begin.
 func (p *play) latency() error {
-	return pause(p.r.Context(), p.s.cfg.Latency.At(fault.Chance(p.s.cfg.Luck(), p.n, 1)))
+	return pause(p.r.Context(), firstToken(&p.s.cfg, p.n, p.elapsed))
+}
+
+// firstToken is the time to the first token of the n-th answer of a source.
+func firstToken(cfg *SourceConfig, n uint64, elapsed time.Duration) time.Duration {
+	x := fault.Chance(cfg.Luck(), n, 1)
+	if pace := cfg.PaceAt(elapsed); pace != nil {
+		return scenario.Quantile(pace.Latency, x)
+	}
+	return cfg.Latency.At(x)
 }
 
 func (p *play) late() error {
 	if p.slow == nil {
 		return nil
 	}
-	d := p.slow.Delay
-	if d == 0 {
-		d = 20 * time.Second
-	}
-	return pause(p.r.Context(), d)
+	return pause(p.r.Context(), lateBy(p.slow))
 }
 
-// gap waits between the tokens i-1 and i.
-func (p *play) gap(i int) error {
+// lateBy is when a late first token comes.
+func lateBy(f *fault.Fault) time.Duration {
+	if f.Delay == 0 {
+		return 20 * time.Second
+	}
+	return f.Delay
+}
+
+// gap is the time between the tokens i-1 and i.
+func (p *play) gap(i int) time.Duration {
 	if p.short != nil {
-		return pause(p.r.Context(), 0)
+		return 0
 	}
-	d := p.s.cfg.Interval.At(fault.Chance(p.s.cfg.Luck(), p.n, uint64(i)+2))
 	if p.crawl != nil && i >= p.crawl.Tokens {
-		d = p.crawl.Interval
-		if d == 0 {
-			d = time.Second
-		}
+		return crawlGap(p.crawl)
 	}
-	return pause(p.r.Context(), d)
+	return tokenGap(&p.s.cfg, p.n, i, p.elapsed)
+}
+
+// tokenGap is the time between the tokens i-1 and i of the n-th answer of a source.
+func tokenGap(cfg *SourceConfig, n uint64, i int, elapsed time.Duration) time.Duration {
+	if pace := cfg.PaceAt(elapsed); pace != nil {
+		return scenario.Quantile(pace.Length, fault.Chance(cfg.Luck(), n, 2)) / time.Duration(max(cfg.Words()-1, 1))
+	}
+	return cfg.Interval.At(fault.Chance(cfg.Luck(), n, uint64(i)+2))
+}
+
+func crawlGap(f *fault.Fault) time.Duration {
+	if f.Interval == 0 {
+		return time.Second
+	}
+	return f.Interval
+}
+
+// maxBundle bounds the time that a bundle of tokens stands for.
+const maxBundle = 500 * time.Millisecond
+
+// bundle is how many tokens go out together at token i of n, and how long they take. That is one, except where the
+// lab runs in virtual time: there the first token comes alone, at its time, and the others in bundles that come when
+// the last token of each would. No client can tell but by its number of events, and a fault finds the tokens sent that
+// it wants.
+func (p *play) bundle(i, n int) (count int, takes time.Duration) {
+	if i > 0 || p.crawl != nil {
+		takes = p.gap(i)
+	}
+	count = 1
+	if !p.s.coarse || i == 0 || p.broken > 0 || p.huge > 0 || p.split {
+		return count, takes
+	}
+	for i+count < n && (p.end == nil || i+count != p.end.Tokens) {
+		more := takes + p.gap(i+count)
+		if more > maxBundle {
+			break
+		}
+		takes = more
+		count++
+	}
+	return count, takes
 }
 
 // answer plays a good answer, or one that goes wrong on its way. Errors mean that the client is gone.
@@ -115,19 +166,19 @@ func (p *play) stream(a *wire.Answer) error {
 		}
 		return p.close(a, wire.ToolUse)
 	}
-	for i, w := range words {
+	for i := 0; i < len(words); {
 		if stop, err := p.midway(a, i); stop || err != nil {
 			return err
 		}
-		if i > 0 || p.crawl != nil {
-			if err := p.gap(i); err != nil {
-				return err
-			}
-		}
-		if err := p.send(a.Token(w)...); err != nil {
+		count, takes := p.bundle(i, len(words))
+		if err := pause(p.r.Context(), takes); err != nil {
 			return err
 		}
-		p.s.log.update(func() { p.a.Tokens++ })
+		if err := p.send(a.Token(strings.Join(words[i:i+count], ""))...); err != nil {
+			return err
+		}
+		i += count
+		p.s.log.update(func() { p.a.Tokens = i })
 	}
 	if stop, err := p.midway(a, len(words)); stop || err != nil {
 		return err
@@ -213,10 +264,12 @@ func (p *play) whole(a *wire.Answer, now time.Time) {
 	if p.slow != nil && !p.slow.HoldHeaders && p.late() != nil {
 		return
 	}
-	for i := range words { // an answer takes as long as its tokens do
-		if i > 0 && p.gap(i) != nil {
-			return
-		}
+	var takes time.Duration // an answer takes as long as its tokens do
+	for i := 1; i < len(words); i++ {
+		takes += p.gap(i)
+	}
+	if pause(p.r.Context(), takes) != nil {
+		return
 	}
 	p.s.log.update(func() { p.a.Tokens = len(words) })
 	body := a.Whole(strings.Join(words, ""), finish, p.usage())

@@ -23,6 +23,7 @@ type Attempt struct {
 	Prefill   bool             `json:"prefill,omitzero"`
 	Body      string           `json:"body"`            // fingerprint of the request body
 	Fault     string           `json:"fault,omitzero"`  // what ended it badly
+	Dead      bool             `json:"dead,omitzero"`   // nothing good could have come of it: the fault is not one of chance
 	Status    int              `json:"status,omitzero"` // 0 = no headers were sent
 	Tokens    int              `json:"tokens,omitzero"` // tokens sent
 	Bytes     int              `json:"bytes,omitzero"`  // body bytes sent

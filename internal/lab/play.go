@@ -15,13 +15,14 @@ import (
 type play struct {
 	s *Source
 	*reply
-	call  *wire.Call
-	a     *Attempt
-	n     uint64
-	end   *fault.Fault // how it ends badly; nil = well
-	slow  *fault.Fault // late first token
-	crawl *fault.Fault // trickle
-	short *fault.Fault // another, short answer
+	call    *wire.Call
+	a       *Attempt
+	n       uint64
+	elapsed time.Duration // of the script, when the request came
+	end     *fault.Fault  // how it ends badly; nil = well
+	slow    *fault.Fault  // late first token
+	crawl   *fault.Fault  // trickle
+	short   *fault.Fault  // another, short answer
 }
 
 const (
@@ -57,11 +58,13 @@ func (p *play) run(key string, running int, now time.Time) {
 	}
 	faults, elapsed := p.s.step(fault.Ask{Model: p.call.Model, Protocol: p.call.Protocol, Stream: p.call.Stream,
 		Prefill: p.call.HasPrefill, Key: key, InFlight: running}, now)
+	p.elapsed = elapsed
 	for _, f := range faults {
 		switch {
 		case f.Ends():
 			p.end = f
 			p.mark(string(f.Kind))
+			p.s.log.update(func() { p.a.Dead = f.Sure() })
 		case f.Kind == fault.SlowFirstToken:
 			p.slow = f
 		case f.Kind == fault.Trickle:

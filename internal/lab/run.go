@@ -9,17 +9,25 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"spillway/internal/lab/client"
 	"spillway/internal/lab/fault"
+	"spillway/internal/lab/local"
 	"spillway/internal/lab/scenario"
 )
 
 // RunOptions are those of one scenario's run.
 type RunOptions struct {
 	Scenario scenario.Scenario
+
+	// Net is a network inside this process that carries the sources, the gateway and the calls, for a run in virtual
+	// time; nil = real listeners.
+	Net *local.Network
+	// Stopped is asked before each call; once it says yes no further one begins. nil = never.
+	Stopped func() bool
+	// Began hears of each call that begins. nil = nobody.
+	Began func()
 
 	// Start boots a gateway with a configuration in YAML, whose combo scenario.Combo offers all sources.
 	Start func(ctx context.Context, config []byte) (gatewayURL string, stop func(), err error)
@@ -64,8 +72,27 @@ type RunReport struct {
 	WallS            float64        `json:"wall_s"`
 	Holds            []HoldReport   `json:"holds"`
 
-	// Ends counts the calls by how they ended, with an example of each end that was no success. Not part of the JSON.
-	Ends map[string]int `json:"-"`
+	// What follows is for tables and pages, not part of the JSON.
+
+	// Ends counts the calls by how they ended, with an example of each end that was no success.
+	Ends           map[string]int     `json:"-"`
+	Attempts       int                `json:"-"`
+	OracleAttempts int                `json:"-"`
+	DeadAttempts   map[string]int     `json:"-"` // attempts that could not go well, by source
+	OutageS        map[string]float64 `json:"-"` // by source: longest time healthy and never asked, in seconds
+	TTFCP99        float64            `json:"-"`
+	EndP50         float64            `json:"-"`
+	EndP95         float64            `json:"-"`
+	EndP99         float64            `json:"-"`
+	Trace          *Trace             `json:"-"`
+}
+
+func (r *RunReport) dead() int {
+	n := 0
+	for _, d := range r.DeadAttempts {
+		n += d
+	}
+	return n
 }
 
 // OK reports whether everything held.
@@ -79,30 +106,6 @@ func (r RunReport) WriteJSON(w io.Writer) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(r)
-}
-
-// WriteTable writes the report for people.
-func (r RunReport) WriteTable(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "scenario\t%s (policy %s, %s)\n", r.Scenario, r.Policy, r.Engine)
-	fmt.Fprintf(t, "calls\t%d in %.1f s\n", r.Calls, r.WallS)
-	fmt.Fprintf(t, "success\t%d, wrong %d, oracle %d (efficiency %.3f)\n", r.Success, r.WrongSuccess, r.OracleSuccess, r.OracleEfficiency)
-	fmt.Fprintf(t, "first content\tp50 %.0f ms, p95 %.0f ms\n", r.TTFCP50, r.TTFCP95)
-	fmt.Fprintf(t, "attempts per call\t%.2f, rate limited %.1f %%\n", r.AttemptsPerCall, 100*r.RateLimitedShare)
-	for _, name := range sortedKeys(r.AttemptsBySource) {
-		fmt.Fprintf(t, "  at %s\t%d\n", name, r.AttemptsBySource[name])
-	}
-	for _, end := range sortedKeys(r.Ends) {
-		fmt.Fprintf(t, "  ended: %s\t%d\n", end, r.Ends[end])
-	}
-	for _, h := range r.Holds {
-		word := "holds"
-		if !h.OK {
-			word = "BROKEN"
-		}
-		fmt.Fprintf(t, "%s\t%s %.4g, limit %s\n", word, h.What, h.Value, h.Limit)
-	}
-	return t.Flush()
 }
 
 func sortedKeys(m map[string]int) []string {
@@ -145,10 +148,14 @@ func RunScenario(ctx context.Context, o RunOptions) (RunReport, error) {
 	if err != nil {
 		return RunReport{}, err
 	}
-	if err := srv.Open(ctx); err != nil {
-		return RunReport{}, err
+	if o.Net != nil {
+		srv.Attach(o.Net)
+	} else {
+		if err := srv.Open(ctx); err != nil {
+			return RunReport{}, err
+		}
+		defer srv.Close()
 	}
-	defer srv.Close()
 	url, stop, err := o.gateway(ctx, &s, srv)
 	if err != nil {
 		return RunReport{}, err
@@ -159,7 +166,7 @@ func RunScenario(ctx context.Context, o RunOptions) (RunReport, error) {
 		if o.JSON {
 			err = r.WriteJSON(o.Progress)
 		} else {
-			err = r.WriteTable(o.Progress)
+			err = WriteTable(o.Progress, r)
 		}
 	}
 	return r, err
@@ -184,35 +191,39 @@ func (o *RunOptions) gateway(ctx context.Context, s *scenario.Scenario, srv *Ser
 }
 
 func (o *RunOptions) play(ctx context.Context, s *scenario.Scenario, srv *Server, url string) (RunReport, error) {
-	c := client.New(o.Transport)
-	defer c.Close()
-	patience := s.Load.Patience
-	if patience == 0 {
-		patience = 3 * time.Minute
+	transport := o.Transport
+	if o.Net != nil {
+		transport = o.Net
 	}
-	var mu sync.Mutex
-	seer := newOracle(s, srv)
-	t := &traffic{s: s, client: c, ask: client.Request{URL: url, Key: o.APIKey, Model: o.Model, Patience: patience}}
+	c := client.New(transport)
+	defer c.Close()
+	watch := newLookout(s, srv)
+	t := &traffic{s: s, client: c, stopped: o.Stopped,
+		ask: client.Request{URL: url, Key: o.APIKey, Model: o.Model, Patience: s.Limits().Patience}}
 	if t.ask.Model == "" {
 		t.ask.Model = scenario.Combo
 	}
-	t.note = func(i int, now time.Time) {
-		mu.Lock()
-		defer mu.Unlock()
-		seer.look(ask(s, i), now, patience)
+	t.note = func(now time.Time) {
+		watch.look(now)
+		if o.Began != nil {
+			o.Began()
+		}
 	}
 	began := time.Now()
 	srv.Reset(began)
-	results := t.run(ctx)
+	calls := t.run(ctx)
 	if err := ctx.Err(); err != nil {
 		return RunReport{}, err
 	}
 	now := time.Now()
-	m := measure{s: s, results: results, attempts: srv.Attempts(now), oracle: seer, wall: now.Sub(began), peaks: map[string]int{}}
+	m := measure{s: s, calls: calls, attempts: srv.Attempts(now), sights: watch.sights, began: began, wall: now.Sub(began), peaks: map[string]int{}}
 	for _, src := range srv.Sources() {
 		m.peaks[src.Name()] = src.PeakInFlight()
 	}
 	r := m.report()
+	if o.Net != nil {
+		r.Engine = "simulated"
+	}
 	r.Policy = o.Policy
 	if r.Policy == "" {
 		r.Policy = "recommended"
@@ -220,7 +231,34 @@ func (o *RunOptions) play(ctx context.Context, s *scenario.Scenario, srv *Server
 	return r, nil
 }
 
+// lookout notes, whenever a call begins, which sources are healthy.
+type lookout struct {
+	mu      sync.Mutex
+	ask     fault.Ask
+	sources []*Source
+	sights  map[string][]sight
+}
+
+func newLookout(s *scenario.Scenario, srv *Server) *lookout {
+	l := &lookout{ask: fault.Ask{Model: scenario.Model, Stream: s.Load.Streamed >= 0}, sources: srv.Sources(), sights: map[string][]sight{}}
+	if len(s.Load.Protocols) > 0 {
+		l.ask.Protocol = s.Load.Protocols[0]
+	}
+	return l
+}
+
+func (l *lookout) look(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, src := range l.sources {
+		a := l.ask
+		a.Key, a.InFlight = src.cfg.KeyOf(), src.InFlight()
+		_, fails := src.Peek(a, now)
+		l.sights[src.Name()] = append(l.sights[src.Name()], sight{now, !fails})
+	}
+}
+
 // rateLimited reports whether an attempt was answered with 429.
-func rateLimited(a Attempt) bool {
+func rateLimited(a *Attempt) bool {
 	return a.Status == http.StatusTooManyRequests || a.Fault == string(fault.RateLimit)
 }

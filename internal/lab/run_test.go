@@ -132,7 +132,7 @@ func TestEachShippedScenarioPlays(t *testing.T) {
 			if err != nil || r.Calls != 4 || len(r.Holds) != len(s.Holds) {
 				t.Errorf("%+v %v", r, err)
 			}
-			if err := r.WriteTable(&bytes.Buffer{}); err != nil {
+			if err := WriteTable(&bytes.Buffer{}, r); err != nil {
 				t.Error(err)
 			}
 		})

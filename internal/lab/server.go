@@ -116,10 +116,7 @@ func (s *Server) Open(ctx context.Context) error {
 	}
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
-	now := time.Now()
-	for _, src := range s.sources {
-		src.Reset(now)
-	}
+	s.Reset(time.Now())
 	for i, f := range fronts {
 		s.serve(base, f, listeners[i], tlsConfig)
 	}

@@ -24,6 +24,7 @@ type Source struct {
 	buckets []*fault.Bucket
 	log     attemptLog
 	group   []*Source // the sources that the control endpoints speak of
+	coarse  bool      // tokens go out in bundles; see bundle
 
 	mu    sync.Mutex
 	state fault.State

@@ -20,11 +20,16 @@ type question struct {
 	prompt   string
 	stream   bool
 	protocol gateway.Protocol
+	model    string // "" = the run's
 }
 
 // ask returns the i-th question of a scenario.
 func ask(s *scenario.Scenario, i int) question {
-	l, seed, n := s.Load, s.Seed, uint64(i)
+	l, seed, n := &s.Load, s.Seed, uint64(i)
+	if len(l.Arrivals) > 0 {
+		a := l.Arrivals[i]
+		return question{prompt: promptOf(s, i, a.Words), stream: a.Stream, protocol: a.Protocol, model: a.Model}
+	}
 	q := question{protocol: gateway.OpenAI}
 	if len(l.Protocols) > 0 {
 		q.protocol = l.Protocols[i%len(l.Protocols)]
@@ -45,39 +50,61 @@ func ask(s *scenario.Scenario, i int) question {
 		words = l.Prompts.Words
 	}
 	size := words.Min + int(fault.Chance(seed, n, 104)*float64(words.Max-words.Min+1))
-	q.prompt = fmt.Sprintf("%s %d question %d%s", s.Name, seed, of, strings.Repeat(" word", max(0, size-4)))
+	q.prompt = promptOf(s, of, size)
 	return q
+}
+
+func promptOf(s *scenario.Scenario, i, words int) string {
+	return fmt.Sprintf("%s %d question %d%s", s.Name, s.Seed, i, strings.Repeat(" word", max(0, words-4)))
 }
 
 // traffic drives a load.
 type traffic struct {
-	s      *scenario.Scenario
-	client *client.Client
-	ask    client.Request // what all calls have in common
-	note   func(i int, now time.Time)
+	s       *scenario.Scenario
+	client  *client.Client
+	ask     client.Request // what all calls have in common
+	note    func(now time.Time)
+	stopped func() bool // no further call begins; nil = never
+	voices  []voice
 
-	next    atomic.Int64
-	over    context.CancelFunc // no further call begins
-	mu      sync.Mutex
-	results map[int]client.Result
+	next  atomic.Int64
+	over  context.CancelFunc // no further call begins
+	mu    sync.Mutex
+	calls []callEnd
 }
 
-// run makes all the calls and returns their results by number.
-func (t *traffic) run(ctx context.Context) map[int]client.Result {
-	t.results = map[int]client.Result{}
+// callEnd is what became of one call.
+type callEnd struct {
+	n       int
+	at      time.Duration // from the start of the load
+	first   time.Duration // to the first content; 0 = none came
+	took    time.Duration
+	good    bool   // the whole right answer
+	wrong   bool   // something else, shown as a whole answer
+	unclean bool   // neither an answer nor one clear error
+	hung    bool   // no end within the client's patience
+	why     string // of those that are not good
+}
+
+// run makes all the calls and returns their ends, in the order in which they ended.
+func (t *traffic) run(ctx context.Context) []callEnd {
+	t.voices = voicesOf(t.s)
 	began := time.Now()
-	if t.s.Load.Rate > 0 {
+	switch {
+	case len(t.s.Load.Arrivals) > 0:
+		t.listed(ctx, began)
+	case t.s.Load.Rate > 0:
 		t.arrivals(ctx, began)
-	} else {
+	default:
 		t.workers(ctx, began)
 	}
-	return t.results
+	return t.calls
 }
 
 // more hands out the number of the next call, if one may begin.
 func (t *traffic) more(ctx context.Context, began time.Time) (int, bool) {
-	l := t.s.Load
-	if ctx.Err() != nil || l.Duration > 0 && time.Since(began) >= l.Duration {
+	l := &t.s.Load
+	if ctx.Err() != nil || l.Duration > 0 && time.Since(began) >= l.Duration || t.stopped != nil && t.stopped() {
 		return 0, false
 	}
 	i := int(t.next.Add(1)) - 1
@@ -88,17 +115,20 @@ func (t *traffic) more(ctx context.Context, began time.Time) (int, bool) {
 	return i, true
 }
 
-func (t *traffic) call(ctx context.Context, i int) {
+func (t *traffic) call(ctx context.Context, i int, began time.Time) {
 	q := ask(t.s, i)
 	r := t.ask
 	r.Prompt, r.Stream, r.Protocol = q.prompt, q.stream, q.protocol
-	if t.note != nil {
-		t.note(i, time.Now())
+	if q.model != "" {
+		r.Model = q.model
 	}
-	res := t.client.Call(ctx, r)
+	now := time.Now()
+	t.note(now)
+	end := t.judge(q, t.client.Call(ctx, r))
+	end.n, end.at = i, now.Sub(began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.results[i] = res
+	t.calls = append(t.calls, end)
 }
 
 // level is the step in force at a time, and when the next one comes (0 = never).
@@ -137,7 +167,7 @@ func (t *traffic) workers(ctx context.Context, began time.Time) {
 				if !ok {
 					return
 				}
-				t.call(ctx, i)
+				t.call(ctx, i, began)
 			}
 		})
 	}
@@ -158,12 +188,29 @@ func (t *traffic) arrivals(ctx context.Context, began time.Time) {
 		if !ok {
 			return
 		}
-		wg.Go(func() { t.call(ctx, i) })
+		wg.Go(func() { t.call(ctx, i, began) })
 		rate, _, next := level(t.s.Load, due)
 		gap := time.Duration(float64(time.Second) / math.Max(rate, 1e-6))
 		if next > 0 && due+gap > next {
 			gap = next - due
 		}
 		due += gap
+	}
+}
+
+// listed begins the calls of a list, each at its time.
+func (t *traffic) listed(ctx context.Context, began time.Time) {
+	t.over = func() {}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, a := range t.s.Load.Arrivals {
+		if pause(ctx, a.At-time.Since(began)) != nil {
+			return
+		}
+		i, ok := t.more(ctx, began)
+		if !ok {
+			return
+		}
+		wg.Go(func() { t.call(ctx, i, began) })
 	}
 }

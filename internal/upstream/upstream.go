@@ -22,6 +22,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// TLS is the base of the TLS configuration; nil means the system's roots.
 	TLS *tls.Config
+	// Transport carries everything instead of the network, for the simulator; nil = the network.
+	Transport http.RoundTripper
 }
 
 // Transports hands out one transport per way to the network (proxy, connect time-out, with or without TLS), so that
@@ -48,6 +50,9 @@ func New(o Options) *Transports { return &Transports{options: o, byWay: map[way]
 
 // For returns the transport of a connection. The error names the proxy that cannot be read.
 func (t *Transports) For(c *gateway.Connection) (http.RoundTripper, error) {
+	if t.options.Transport != nil {
+		return t.options.Transport, nil
+	}
 	w := way{c.Proxy, c.Timeouts.Connect, straight(c)}
 	t.mu.RLock()
 	have := t.byWay[w]

@@ -84,6 +84,25 @@ func (b *Bucket) Take(now time.Time) (wait time.Duration, ok bool) {
 	return b.hint(time.Duration((1 - b.tokens) / rate * float64(time.Second))), false
 }
 
+// Peek reports whether Take would give a token, and else after how long it would, without a provider's rounding. It
+// takes nothing and provokes no ban.
+func (b *Bucket) Peek(now time.Time) (wait time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refill(now)
+	if left := b.bannedTo.Sub(now); left > 0 {
+		return left, false
+	}
+	if b.tokens >= 1 {
+		return 0, true
+	}
+	rate := b.cfg.RPM / 60 * (1 - b.outside(now))
+	if rate <= 0 {
+		return b.cfg.OutsideStep, false
+	}
+	return time.Duration((1 - b.tokens) / rate * float64(time.Second)), false
+}
+
 // Reset fills the bucket and lifts a ban.
 func (b *Bucket) Reset() {
 	b.mu.Lock()

@@ -131,6 +131,11 @@ func (f *Fault) Ends() bool { return roles[f.Kind] == ending }
 // Fatal reports whether a request that is hit can have no whole answer.
 func (f *Fault) Fatal() bool { return f.Ends() && !harmless[f.Kind] }
 
+// Sure reports whether the fault ends every request badly that comes now, whatever luck, turn or load.
+func (f *Fault) Sure() bool {
+	return f.Fatal() && (f.Prob <= 0 || f.Prob >= 1) && f.Times == 0 && f.Of == 0 && f.Kind != ConcurrencyLimit
+}
+
 // ShortTokens is the length of the answers of a Short fault.
 func (f *Fault) ShortTokens() int {
 	if f.Tokens > 0 {

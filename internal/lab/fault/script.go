@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"path"
+	"slices"
 	"time"
 )
 
@@ -22,6 +23,11 @@ func NewScript(seed uint64, faults []Fault) *Script { return &Script{faults: fau
 // not safe for concurrent use.
 type State struct {
 	seen, hit []int
+}
+
+// Clone is a copy that counts for itself.
+func (st *State) Clone() State {
+	return State{slices.Clone(st.seen), slices.Clone(st.hit)}
 }
 
 // Step decides which faults a request meets: at most one that ends it, which comes first, then all that shape it. It

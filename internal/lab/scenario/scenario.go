@@ -6,6 +6,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -48,6 +49,16 @@ type Traffic struct {
 	Protocols []gateway.Protocol `yaml:"protocols"` // taken in turn; empty = openai
 	Patience  time.Duration      `yaml:"patience"`  // a client gives up after this; 0 = 3 minutes
 	Prompts   Prompts            `yaml:"prompts"`
+	Arrivals  []Arrival          `yaml:"arrivals"` // the calls one by one, instead of rate, workers and what they ask
+}
+
+// Arrival is one call of a load that is given call by call.
+type Arrival struct {
+	At       time.Duration    `yaml:"at"`       // from the start; they must rise
+	Model    string           `yaml:"model"`    // as the gateway is asked; "" = lab
+	Stream   bool             `yaml:"stream"`   // default false
+	Protocol gateway.Protocol `yaml:"protocol"` // default openai
+	Words    int              `yaml:"words"`    // of the prompt; default 8
 }
 
 // Step changes the load at a time from its start.
@@ -86,9 +97,10 @@ type CI struct {
 var Measures = []string{
 	"success_rate", "wrong_success", "oracle_efficiency", "attempts_per_call", "rate_limited_share",
 	"ttfc_p50_ms", "ttfc_p95_ms", "ttfc_p99_ms", "end_p99_ms", "attempts", "attempts_share", "peak_in_flight",
-	"longest_outage_s", "unclean_errors", "gave_up",
+	"longest_outage_s", "unclean_errors", "gave_up", "end_p50_ms", "end_p95_ms", "attempts_vs_oracle", "dead_attempts",
 }
 
+// Measures that are taken of one source. dead_attempts may be, or of all.
 var bySource = []string{"attempts", "attempts_share", "peak_in_flight", "longest_outage_s"}
 
 // Validate reports every problem, each beginning with the path of its field.
@@ -177,7 +189,7 @@ func (h Hold) validate(sources map[string]bool) error {
 		return errors.New("min: min or max is needed")
 	case h.Source != "" && !sources[h.Source]:
 		return fmt.Errorf("source: %q is not a source", h.Source)
-	case slices.Contains(bySource, h.What) != (h.Source != ""):
+	case h.What != "dead_attempts" && slices.Contains(bySource, h.What) != (h.Source != ""):
 		return fmt.Errorf("source: %s is given by source: %v", h.What, slices.Contains(bySource, h.What))
 	}
 	return nil
@@ -196,4 +208,25 @@ func (s Scenario) Short() Scenario {
 		}
 	}
 	return s
+}
+
+// Reseeded is the scenario with other luck and other prompts. Its own seed gives the scenario itself.
+func (s Scenario) Reseeded(seed uint64) Scenario {
+	change := seed ^ s.Seed
+	s.Seed = seed
+	s.Sources = slices.Clone(s.Sources)
+	for i := range s.Sources {
+		s.Sources[i].Seed ^= change
+	}
+	s.Accounts, s.IPs = reseeded(s.Accounts, change), reseeded(s.IPs, change)
+	return s
+}
+
+func reseeded(in map[string]fault.BucketConfig, change uint64) map[string]fault.BucketConfig {
+	out := maps.Clone(in)
+	for name, b := range out {
+		b.Seed ^= change
+		out[name] = b
+	}
+	return out
 }

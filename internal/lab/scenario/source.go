@@ -21,6 +21,7 @@ type Source struct {
 	Tokens    int           `yaml:"tokens"`     // words of an answer; 0 = 60
 	Latency   Spread        `yaml:"latency"`    // to the first token; default 0
 	Interval  Spread        `yaml:"interval"`   // between tokens; default 0
+	Paces     []Pace        `yaml:"paces"`      // other speeds, in windows of time
 	Keys      []string      `yaml:"keys"`       // accepted credentials; empty = any
 	Models    []string      `yaml:"models"`     // served models; empty = any
 	Account   string        `yaml:"account"`    // name of a shared token bucket
@@ -108,6 +109,11 @@ func (s Source) Validate() error {
 	}
 	if s.Tokens < 0 {
 		errs = append(errs, errors.New("tokens: must not be negative"))
+	}
+	for i := range s.Paces {
+		for _, e := range Split(s.Paces[i].validate()) {
+			errs = append(errs, fmt.Errorf("paces[%d].%w", i, e))
+		}
 	}
 	for i := range s.Faults {
 		for _, e := range Split(s.Faults[i].Validate()) {

@@ -1,0 +1,177 @@
+package lab
+
+import (
+	"slices"
+	"time"
+
+	"spillway/internal/lab/fault"
+	"spillway/internal/lab/scenario"
+)
+
+// prospect is what a source would do with a request: whether a whole answer comes of it, when its first content would
+// come, and when it would be over.
+type prospect struct {
+	ok          bool
+	first, took time.Duration
+}
+
+// endless stands for the end of an attempt that nobody ends.
+const endless = 24 * time.Hour
+
+func (f *foreseen) serves(model string) bool {
+	return len(f.cfg.Models) == 0 || slices.Contains(f.cfg.Models, bare(model))
+}
+
+func (f *foreseen) ask(q question) fault.Ask {
+	return fault.Ask{Model: bare(q.model), Protocol: q.protocol, Stream: q.stream, Key: f.cfg.KeyOf(), InFlight: f.running}
+}
+
+// dry is the time until all buckets of the source have a token; 0 = they have.
+func (f *foreseen) dry(now time.Time) time.Duration {
+	var wait time.Duration
+	for _, b := range f.buckets {
+		if d, ok := b.Peek(now); !ok {
+			wait = max(wait, d, time.Millisecond)
+		}
+	}
+	return wait
+}
+
+// ahead looks at the next requests of a source: what becomes of the first, and how many bad ones come before a good
+// one. It looks at fewer than most.
+func (f *foreseen) ahead(q question, now time.Duration, most int, good func(prospect) bool) (first prospect, bad int) {
+	state := f.state.Clone()
+	for bad = 0; bad < most; bad++ {
+		x := f.next(&state, q, now, uint64(f.asked+bad+1))
+		if bad == 0 {
+			first = x
+		}
+		if good(x) {
+			return first, bad
+		}
+	}
+	return first, most
+}
+
+// next is what becomes of the n-th request, counted in state.
+func (f *foreseen) next(state *fault.State, q question, now time.Duration, n uint64) prospect {
+	var end, slow, crawl, short *fault.Fault
+	for _, x := range f.script.Step(state, f.ask(q), now) {
+		switch {
+		case x.Ends():
+			end = x
+		case x.Kind == fault.SlowFirstToken:
+			slow = x
+		case x.Kind == fault.Trickle:
+			crawl = x
+		case x.Kind == fault.Short:
+			short = x
+		}
+	}
+	p := f.pace(n, now, slow, crawl, short)
+	if end != nil && end.Fatal() {
+		p = wasted(end, p)
+	} else if p.ok && !q.stream {
+		p.first = p.took
+	}
+	return f.cut(p)
+}
+
+// pace is how long a whole answer takes.
+func (f *foreseen) pace(n uint64, now time.Duration, slow, crawl, short *fault.Fault) prospect {
+	cfg := &f.cfg
+	p := prospect{ok: true}
+	switch {
+	case slow != nil:
+		p.first = lateBy(slow)
+	case short == nil:
+		p.first = firstToken(cfg, n, now)
+	}
+	p.took = p.first
+	if short != nil {
+		return p
+	}
+	for i := 1; i < cfg.Words(); i++ {
+		if crawl != nil && i >= crawl.Tokens {
+			p.took += crawlGap(crawl)
+		} else {
+			p.took += tokenGap(cfg, n, i, now)
+		}
+	}
+	return p
+}
+
+// wasted is how long an attempt takes that ends badly. What comes of its beginning is not looked at closely: an oracle
+// makes such an attempt only when it must, and then the shortest.
+func wasted(end *fault.Fault, whole prospect) prospect {
+	switch end.Kind {
+	case fault.Silence, fault.Stall, fault.Heartbeats:
+		if end.Delay == 0 {
+			return prospect{took: endless}
+		}
+		return prospect{took: whole.first + end.Delay}
+	case fault.Empty, fault.MetadataOnly, fault.ErrorFirst:
+		return prospect{took: whole.first}
+	case fault.Cut, fault.ResetMidStream, fault.EndEarly, fault.ErrorMid:
+		if end.Tokens == 0 {
+			return prospect{took: whole.first}
+		}
+		return prospect{took: whole.took}
+	}
+	return prospect{}
+}
+
+// cut applies the connection's own time-outs.
+func (f *foreseen) cut(p prospect) prospect {
+	if d := f.rules.FirstContent; d > 0 && p.first > d {
+		p = prospect{took: min(p.took, d)}
+	}
+	if d := f.rules.Total; d > 0 && p.took > d {
+		p = prospect{took: d}
+	}
+	return p
+}
+
+// sight is what was seen of a source when a call began: whether its script let requests pass.
+type sight struct {
+	at time.Time
+	ok bool
+}
+
+// outage is the longest time in which a source was healthy at the beginning of every call and was asked for nothing.
+func outage(sights []sight, attempts []Attempt) time.Duration {
+	var longest time.Duration
+	var since time.Time // zero: not healthy
+	next := 0
+	for _, s := range sights {
+		for next < len(attempts) && !attempts[next].At.After(s.at) {
+			if !since.IsZero() {
+				longest = max(longest, attempts[next].At.Sub(since))
+				since = attempts[next].At
+			}
+			next++
+		}
+		switch {
+		case !s.ok:
+			since = time.Time{}
+		case since.IsZero():
+			since = s.at
+		default:
+			longest = max(longest, s.at.Sub(since))
+		}
+	}
+	return longest
+}
+
+// bare takes the provider off a model's name; the sources know the rest.
+func bare(model string) string {
+	if model == "" || model == scenario.Combo {
+		return scenario.Model
+	}
+	for i := range len(model) {
+		if model[i] == '/' {
+			return model[i+1:]
+		}
+	}
+	return model
+}
