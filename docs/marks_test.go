@@ -15,7 +15,6 @@ var later = map[string]string{
 	"combos[].options.continuation":     "a broken stream ends in an error",
 	"combos[].options.stream_guarantee": "",
 	"combos[].options.sticky_limit":     "",
-	"keys[].rpm":                        "",
 	"resilience.streams.continuation":   "",
 	"resilience.breaker.backend_down":   "run-time state is in memory",
 }
@@ -30,7 +29,7 @@ var atStart = []string{"listen", "data", "database", "state", "limits.buffered_b
 	"journal_sync", "resilience.health.*", "resilience.outage.*"}
 
 // globalOnly are settings whose value under a provider or connection is not looked at.
-var globalOnly = []string{"timeouts.request", "resilience.pacing.queue.*", "resilience.streams.*", "resilience.health.*",
+var globalOnly = []string{"timeouts.request", "resilience.streams.*", "resilience.health.*",
 	"resilience.outage.*", "resilience.affinity.*"}
 
 // notes say of a field what its comment in the code cannot know.

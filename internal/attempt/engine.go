@@ -97,7 +97,7 @@ type Job struct {
 	Journey   *gateway.Journey
 	Walk      next.Config
 	Timeouts  gateway.Timeouts
-	Queue     queue.Config
+	Queue     queue.Config // bounds of the pool's line; the depth is of the whole pool
 	Guards    watchdog.Config
 	Hold      Hold          // of a stream before its first content
 	EndGrace  time.Duration // how long a stream may linger after its terminal event; 0 = 500 ms

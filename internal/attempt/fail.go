@@ -8,7 +8,6 @@ import (
 
 	"spillway/internal/attempt/next"
 	"spillway/internal/gateway"
-	"spillway/internal/resilience"
 )
 
 // fail builds the most useful error: what the last upstream said when there was one, else why nothing could be tried and
@@ -119,7 +118,7 @@ func (r *run) upstreamError(why gateway.Reason) *gateway.Error {
 	case gateway.EmptyOutput:
 		e.Code, e.Status = gateway.EmptyResponse, 0
 	case gateway.Timeout, gateway.Slow, gateway.Stall:
-		e.Code, e.Status = gateway.UpstreamTimeout, 0
+		e.Code, e.Status = timedOut(f), 0
 	case gateway.ServiceError:
 		if o.Reason == gateway.ErrorInStream || o.Reason == gateway.Truncated {
 			e.Code = gateway.UpstreamStreamError
@@ -286,39 +285,4 @@ func (r *run) streamError(f *flight) *gateway.Error {
 	}
 	e.RetryAfter = o.RetryAfter
 	return e
-}
-
-func (r *run) queueFull(wait time.Duration) *gateway.Error {
-	code := gateway.RateLimitQueueFull
-	if r.onlyFull() {
-		code = gateway.SemaphoreQueueFull
-	}
-	d, earliest := r.diagnose(time.Now())
-	e := &gateway.Error{Code: code, RetryAfter: max(wait, time.Second), Diagnostics: d, Next: d.Next,
-		Message: "too many requests already wait for this model"}
-	if wait == 0 && !earliest.IsZero() {
-		e.RetryAfter = max(time.Until(earliest), time.Second)
-	}
-	return r.closeWith(e)
-}
-
-func (r *run) queueTimeout() *gateway.Error {
-	code := gateway.QueueWaitTimeout
-	if r.onlyFull() {
-		code = gateway.SemaphoreTimeout
-	}
-	d, _ := r.diagnose(time.Now())
-	return r.closeWith(&gateway.Error{Code: code, Diagnostics: d, Next: d.Next, RetryAfter: time.Second,
-		Message: fmt.Sprintf("no slot became free within %s", r.queued.Round(time.Millisecond))})
-}
-
-// onlyFull reports whether concurrency caps alone are what holds the request back.
-func (r *run) onlyFull() bool {
-	for i := range r.plan.Ranked {
-		c := &r.plan.Ranked[i]
-		if c.Ruling.Verdict == resilience.Delayed && c.Ruling.Reason != gateway.ConcurrencyFull {
-			return false
-		}
-	}
-	return true
 }

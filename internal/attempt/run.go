@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spillway/internal/attempt/next"
+	"spillway/internal/envelope"
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 	"spillway/internal/resilience"
@@ -57,7 +58,11 @@ func (r *run) close() {
 
 func (r *run) loop() *gateway.Error {
 	j := r.job.Journey
+	if gerr := r.crowded(); gerr != nil {
+		return gerr
+	}
 	r.plan = r.job.Pool.Open()
+	r.plan.Want(r.job.Envelope, envelope.Asks)
 	r.ask = resilience.Ask{Request: j.ID, ClientKey: j.ClientKey, Tokens: r.job.Envelope.Tokens}
 	if d := r.job.Timeouts.Request; d > 0 {
 		r.deadline = r.began.Add(d)
@@ -105,6 +110,7 @@ func (r *run) decide(racing bool) next.Step {
 	if !r.noted {
 		r.noted = true
 		r.noteExcluded()
+		r.noteDemoted()
 	}
 	tokens, in, success := r.budget.view(now)
 	s := next.State{

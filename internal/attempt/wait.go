@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"spillway/internal/attempt/next"
@@ -64,6 +65,9 @@ func (r *run) wait(step next.Step) *gateway.Error {
 		r.pause(time.Until(step.Until), step.Why)
 		return nil
 	}
+	if at, late := r.tooLate(step, limit); late {
+		return r.queueFull(at.Sub(began), "the rates of every account that serves this model are used up for longer than this request may wait")
+	}
 	if gerr := r.joinQueue(step, began); gerr != nil {
 		if step.Else {
 			r.pause(time.Until(step.Until), step.Why)
@@ -97,10 +101,10 @@ func (r *run) joinQueue(step next.Step, now time.Time) *gateway.Error {
 	for i, id := range step.Set {
 		set[i] = r.job.Pool.Candidates[id].Gate.Key()
 	}
-	entry := queue.Entry{Key: r.job.Journey.ClientKey, Set: set, Connections: r.job.Pool.Connections, Until: r.deadline}
+	entry := queue.Entry{Key: r.job.Journey.ClientKey, Set: set, Connections: 1, Until: r.deadline, Blind: r.unproven(step.Set)}
 	w, refused := r.engine.Queues.Pool(r.job.Pool.Name).Join(entry, r.job.Queue, now)
 	if refused != nil {
-		return r.queueFull(refused.RetryAfter)
+		return r.queueFull(refused.RetryAfter, fmt.Sprintf("%d requests already wait for this model", refused.Depth))
 	}
 	r.waiter = w
 	if cb := r.engine.Events.Waiting; cb != nil {
@@ -125,7 +129,7 @@ func (r *run) waitLimit(step next.Step, now time.Time) time.Time {
 // behindOthers reports whether an earlier request waits in line for this candidate: then this one joins the line
 // instead of overtaking.
 func (r *run) behindOthers(id int) bool {
-	if r.engine.Queues.Len() == 0 {
+	if !r.engine.Queues.Busy() {
 		return false
 	}
 	set := [1]int{r.job.Pool.Candidates[id].Gate.Key()}

@@ -42,7 +42,7 @@ func Identify(snap *catalog.Snapshot, header http.Header, query url.Values) (gat
 }
 
 func principal(k *gateway.ClientKey) gateway.Principal {
-	return gateway.Principal{Key: k.Name, Models: k.Models, Connections: k.Connections, Scopes: k.Scopes,
+	return gateway.Principal{Key: k.Name, Models: k.Models, Connections: k.Connections, Scopes: k.Scopes, RPM: k.RPM, KeyHash: k.Hash,
 		Diagnostics: slices.Contains(k.Scopes, Diagnostics), Management: slices.Contains(k.Scopes, Management)}
 }
 

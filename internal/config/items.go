@@ -169,7 +169,7 @@ type Key struct {
 	AllowedModels []string `yaml:"allowed_models"`
 	// Connections it may use; empty = all.
 	AllowedConnections []gateway.ConnectionID `yaml:"allowed_connections"`
-	// Requests per minute; 0 = no limit.
+	// Requests that it may make in any minute, 0 to 1000000000; 0 = no limit. Default 0.
 	RPM int `yaml:"rpm"`
 
 	Sum [32]byte `yaml:"-"` // Hash, decoded

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite golden and generated files")
 
 // docDirs are the packages whose structs make up the configuration.
 var docDirs = []string{".", "../resilience/breaker", "../resilience/cooldown", "../resilience/lockout", "../resilience/gate",
-	"../resilience/queue", "../resilience/health", "../resilience/watchdog", "../resilience/outage", "../resilience/verdict"}
+	"../resilience/queue", "../resilience/rate", "../resilience/health", "../resilience/watchdog", "../resilience/outage", "../resilience/verdict"}
 
 // readDocs collects the doc comments of every struct field with a yaml tag.
 func readDocs(t *testing.T) map[string]string {

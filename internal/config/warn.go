@@ -43,7 +43,6 @@ var unbuilt = []struct{ path, instead string }{
 	{"combos[].options.continuation", "a broken stream ends in an error"},
 	{"combos[].options.stream_guarantee", "streams go out as they come"},
 	{"combos[].options.sticky_limit", "the strategy moves on with every request"},
-	{"keys[].rpm", "the key's rate is not limited"},
 }
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)

@@ -47,7 +47,11 @@ type Envelope struct {
 
 	Session  Session
 	Refs     []Ref // objects stored at one account
+	Sealed   bool  // there is encrypted reasoning in the conversation
 	Unstored bool  // the answer is not to be stored (store: false)
+
+	Tools      int  // tools that the request offers to the model
+	Background Span // the value of background: true (Responses), which goes upstream as false; unset when not asked for
 }
 
 // Principal is who asks.
@@ -59,6 +63,8 @@ type Principal struct {
 	Models      []string       // allow-list of names or globs; empty = all
 	Connections []ConnectionID // allow-list; empty = all
 	Scopes      []string       // of the key; nil when anonymous
+	RPM         int            // requests per minute that the key may make; 0 = no limit
+	KeyHash     [32]byte       // of the key, for what is counted per key; zero when anonymous
 }
 
 // ClientKey is a key that Spillway issued: a name and what it may do. The key itself is never kept, only its hash.

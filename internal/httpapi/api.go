@@ -65,6 +65,7 @@ type API struct {
 	Options
 	draining atomic.Bool
 	active   atomic.Int64
+	limiter  auth.Limiter // of client keys; it outlives snapshots
 }
 
 // New returns the API.

@@ -55,6 +55,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, c call) {
 	if gerr == nil {
 		gerr = auth.Require(&principal, auth.Inference)
 	}
+	if gerr == nil {
+		gerr = a.limiter.Allow(&principal, began)
+	}
 	if gerr != nil {
 		writeError(w, family, gerr)
 		return
@@ -79,6 +82,7 @@ type request struct {
 	family    protocol.Family
 	body      *body
 	readers   envelope.Readers
+	warning   []string // something was done in another way than it was asked for; nil = nothing
 	copied    *copied // whose answer it gets; nil = its own
 }
 
@@ -87,6 +91,9 @@ func (q *request) serve(c call, began time.Time) {
 	if gerr != nil {
 		writeError(q.w, q.family, gerr)
 		return
+	}
+	if env.Background.Set() {
+		q.warning = inForeground
 	}
 	rt, gerr := route.Resolve(q.live.Board.Snapshot, env.Model)
 	if gerr == nil && rt.Guess && q.api.Lists != nil { // nobody is known to serve it: the providers' own lists may tell
@@ -141,7 +148,7 @@ func (q *request) run(env *gateway.Envelope, pool *plan.Pool, renamed bool, j *g
 	job := &attempt.Job{
 		Envelope: env, Bodies: &q.readers, Family: q.family, Pool: pool, Rules: q.live.Rules, Principal: q.principal,
 		Allowed: q.allowed(), Header: q.r.Header, Door: door, Journey: j, Walk: walk(cfg, pool), Timeouts: q.live.Timeouts,
-		Queue: q.live.Queue, Guards: streams.Watchdog, Rename: renamed, NoneLeft: door.NoneLeft,
+		Queue: pool.Queue, Guards: streams.Watchdog, Rename: renamed, NoneLeft: door.NoneLeft,
 		Hold: attempt.Hold{Bytes: int(streams.HoldBytes), Events: streams.HoldEvents}, EndGrace: streams.EndGrace,
 		AllowEmpty: pool.Combo.Options.AllowEmpty || !streams.RefuseEmpty,
 		Emergency:  q.emergency(pool, env),
@@ -223,6 +230,9 @@ func (q *request) pass(h http.Header, up http.Header) {
 func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) {
 	set := headerSetter{h: h}
 	set.one("X-Spillway-Request-Id", string(j.ID))
+	if q.warning != nil {
+		h["X-Spillway-Warning"] = q.warning
+	}
 	if q.live.Board.Snapshot.Config().LabOnly {
 		h["X-Spillway-Lab"] = labNotice
 	}
@@ -240,6 +250,9 @@ func (q *request) headers(h http.Header, j *gateway.Journey, a *gateway.Answer) 
 			h["Content-Type"] = ct
 		}
 		set.one("Content-Length", strconv.Itoa(len(a.Body)))
+	}
+	if a.Dropped != nil {
+		h["X-Spillway-Dropped"] = []string{strings.Join(a.Dropped, ", ")}
 	}
 	conn := a.Candidate.Connection
 	h["X-Spillway-Source"] = fromUpstream
@@ -274,5 +287,6 @@ var (
 	fromGateway  = []string{"gateway"}
 	fromUpstream = []string{"upstream"}
 	fromLab      = []string{"lab"}
+	inForeground = []string{"background: true is answered in the foreground; the response is complete when it arrives"}
 	labNotice    = []string{"answers come from the built-in lab; configure a provider for real ones"}
 )

@@ -56,6 +56,9 @@ func (a *API) stored(what string) http.HandlerFunc {
 		if gerr == nil {
 			gerr = auth.Require(&principal, auth.Inference)
 		}
+		if gerr == nil {
+			gerr = a.limiter.Allow(&principal, began)
+		}
 		if gerr == nil && a.draining.Load() {
 			gerr = &gateway.Error{Code: gateway.Draining, RetryAfter: time.Second, Message: "this gateway is shutting down",
 				Next: "Send the request again; another instance will take it."}

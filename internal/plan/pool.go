@@ -12,11 +12,13 @@ import (
 	"spillway/internal/catalog"
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	"spillway/internal/resilience/ability"
 	"spillway/internal/resilience/breaker"
 	"spillway/internal/resilience/cooldown"
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
 	"spillway/internal/resilience/lockout"
+	"spillway/internal/resilience/queue"
 	"spillway/internal/resilience/rate"
 	"spillway/internal/route/strategy"
 )
@@ -28,6 +30,7 @@ type Candidate struct {
 
 	// Identities inside the pool: equal exactly when the things are the same.
 	Target, Provider, Connection, Account, Model int
+	AccountName                                  string // the account, everywhere and over restarts
 
 	Breaker  *breaker.Handle
 	Cooldown *cooldown.Handle
@@ -35,6 +38,7 @@ type Candidate struct {
 	Gate     *gate.Handle
 	Rate     *rate.Handle // nil = no rates
 	Health   *health.Handle
+	Ability  *ability.Handle // nil = nothing is known
 
 	URL       *url.URL // of the pool's operation, not streamed
 	StreamURL *url.URL // and streamed; the same for all protocols but Gemini
@@ -47,7 +51,8 @@ type Pool struct {
 	Name        string // names the queue, the retry budget and the stall clock
 	Combo       *gateway.Combo
 	Ordered     bool
-	Connections int // distinct ones
+	Connections int          // distinct ones
+	Queue       queue.Config // bounds of its line; the depth is of the whole pool
 	Candidates  []*Candidate
 	Excluded    []gateway.Exclusion // can never serve this protocol, with the reason
 
@@ -153,6 +158,7 @@ func (b *Board) compile(combo *gateway.Combo, key poolKey) *Pool {
 		pool.targets = append(pool.targets, run)
 	}
 	pool.Connections = ids.count("c/")
+	pool.Queue = lineOf(pool.Candidates, b.Snapshot)
 	for i, c := range pool.Candidates {
 		pool.walkers = append(pool.walkers, next.Candidate{ID: i, Target: c.Target, Provider: c.Provider,
 			Connection: c.Connection, Account: c.Account, Model: c.Model})
@@ -181,7 +187,8 @@ func (p *Pool) add(b *Board, ti int, c gateway.Candidate, key poolKey, ids inter
 	bound.ID, bound.Target = len(p.Candidates), ti
 	bound.Provider = ids.id("p/" + string(conn.Provider.ID))
 	bound.Connection = ids.id("c/" + conn.Identity)
-	bound.Account = ids.id("a/" + string(conn.Provider.ID) + "/" + string(conn.Account))
+	bound.AccountName = string(conn.Provider.ID) + "/" + string(conn.Account)
+	bound.Account = ids.id("a/" + bound.AccountName)
 	bound.Model = ids.id("m/" + string(c.Model))
 	bound.URL, bound.StreamURL = plain, stream
 	bound.weight, bound.priority = conn.Weight, conn.Priority

@@ -58,7 +58,7 @@ func (p *Pool) Join(e Entry, c Config, now time.Time) (*Waiter, *Refused) {
 	p.stepAt(now, func(l *Line, now time.Time) {
 		wait, known := l.Estimate(e.Key, now)
 		until := c.WaitUntil(e.Until, now)
-		late := known && l.Len() > 0 && !until.IsZero() && now.Add(wait).After(until)
+		late := known && !e.Blind && l.Len() > 0 && !until.IsZero() && now.Add(wait).After(until)
 		if !late && !p.Full(c, connections) {
 			w.place = l.Join(e.Key, e.Set, now)
 			w.place.Owner = w

@@ -104,6 +104,9 @@ func (r *Room) Wake() {
 	}
 }
 
+// Busy reports whether anybody is in line anywhere. It costs one atomic read.
+func (r *Room) Busy() bool { return r.busy.Load() > 0 }
+
 // Len is the number of requests in line over all pools.
 func (r *Room) Len() int {
 	r.mu.Lock()
@@ -133,6 +136,8 @@ type Entry struct {
 	Connections int
 	// Until is the request's deadline; zero = none.
 	Until time.Time
+	// Blind says that the learned service rate tells nothing about this wait: what is waited for grows with the wait.
+	Blind bool
 }
 
 // Refused says why a request may not join.
