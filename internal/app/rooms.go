@@ -12,6 +12,7 @@ import (
 	"spillway/internal/plan"
 	"spillway/internal/protocol/families"
 	"spillway/internal/resilience"
+	"spillway/internal/resilience/ability"
 	"spillway/internal/resilience/affinity"
 	"spillway/internal/resilience/breaker"
 	"spillway/internal/resilience/cooldown"
@@ -35,6 +36,7 @@ type rooms struct {
 	outage   *outage.Room
 	queues   *queue.Room
 	affinity *affinity.Room
+	ability  *ability.Room
 	changes  resilience.Changes // of breaker, cooldown, lockout and rate, for planning
 
 	mu         sync.Mutex
@@ -68,6 +70,7 @@ func newRooms(set *config.Settings, e events) *rooms {
 	r.lockout = lockout.New(lockout.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
 	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
 	r.rate = rate.New(rate.Options{Keep: e.keep, Changes: &r.changes, OnFree: r.queues.Wake})
+	r.ability = ability.New(ability.Options{Keep: e.keep})
 	r.affinity = affinity.New(affinity.Options{Keep: e.keep})
 	r.affinity.Configure(affinity.Config(set.Affinity))
 	return r
@@ -94,6 +97,7 @@ func (r *rooms) restore(records []resilience.Record, now time.Time) {
 	r.lockout.Restore(records, now)
 	r.rate.Restore(records, now)
 	r.affinity.Restore(records, now)
+	r.ability.Restore(records, now)
 }
 
 // retain names what is configured now.
@@ -129,6 +133,7 @@ func (r *rooms) Bind(c gateway.Candidate, p gateway.Protocol, op gateway.Operati
 		Gate:     r.gate.Bind(c, set.Pacing.Gate, h.Proven),
 		Rate:     r.rate.Bind(c, set.Pacing.Rates),
 		Health:   h,
+		Ability:  r.ability.Bind(unit),
 	}
 }
 
@@ -177,5 +182,6 @@ func (r *rooms) status(now time.Time) []resilience.Status {
 	out = append(out, r.cooldown.Status(now)...)
 	out = append(out, r.lockout.Status(now)...)
 	out = append(out, r.gate.Status(now)...)
+	out = append(out, r.ability.Status(now)...)
 	return append(out, r.rate.Status(now)...)
 }

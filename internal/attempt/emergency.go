@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"spillway/internal/attempt/next"
+	"spillway/internal/envelope"
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 )
@@ -50,6 +51,7 @@ func (r *run) fallBack(why gateway.Reason, gerr *gateway.Error) bool {
 	r.job.Pool, r.job.Walk, r.job.AllowEmpty = to.Pool, to.Walk, to.AllowEmpty
 	r.job.Walk.Earlier = len(r.history)
 	r.plan = to.Pool.Open()
+	r.plan.Want(r.job.Envelope, envelope.Asks)
 	r.budget = r.engine.budgetOf(to.Pool.Name)
 	r.walkAt, r.preferred, r.session, r.noted = time.Now(), nil, session{}, false
 	_ = r.recognize(r.walkAt) // it cannot fail: a request that refers to stored objects does not fall back

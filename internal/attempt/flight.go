@@ -240,6 +240,7 @@ func (f *flight) judge(e verdict.Evidence) {
 		f.health.End(o, now)
 	}
 	f.permits.record(o, now)
+	f.able(o, now)
 	r.learn(f, o)
 	if o.Kind == gateway.Success {
 		r.budget.succeeded(now)

@@ -43,6 +43,7 @@ const (
 	mContainer
 	mCachedContent
 	mCachedContentSnake
+	mBackground
 )
 
 var known = map[string]int{
@@ -55,7 +56,7 @@ var known = map[string]int{
 	"systemInstruction": mSystemInstruction, "system_instruction": mSystemInstructionSnake, "instructions": mInstructions,
 	"store": mStore, "prompt_cache_key": mCacheKey, "metadata": mMetadata, "client_metadata": mClientMetadata,
 	"session_id": mSessionID, "conversation_id": mConversationID, "thread_id": mThreadID, "container": mContainer,
-	"cachedContent": mCachedContent, "cached_content": mCachedContentSnake,
+	"cachedContent": mCachedContent, "cached_content": mCachedContentSnake, "background": mBackground,
 }
 
 // member notes one top-level member: span covers name and value, the value begins at v.
@@ -147,6 +148,10 @@ func (d *decoder) note(which int, value []byte, span gateway.Span) *gateway.Erro
 		}
 	case mPreviousResponse, mConversation, mContainer, mCachedContent, mCachedContentSnake:
 		d.stateful(which, value)
+	case mBackground:
+		if e.Protocol == gateway.Responses && string(value) == "true" {
+			e.Background = gateway.Span{Start: span.End - len(value), End: span.End}
+		}
 	case mStore:
 		e.Unstored = string(value) == "false"
 	case mCacheKey, mSessionID, mConversationID, mThreadID:

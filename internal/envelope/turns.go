@@ -177,10 +177,19 @@ func (d *decoder) file(name []byte, v, depth int) (int, error) {
 	return d.value(v, depth)
 }
 
-// tool reads one tool, which may work on stored objects.
+// tool reads one tool, which may work on stored objects, or is a list of functions (Gemini).
 func (d *decoder) tool(i, depth int) (int, error) {
+	d.env.Tools++
 	return d.each(i, depth, func(name []byte, v, depth int) (int, error) {
 		switch string(name) {
+		case "functionDeclarations", "function_declarations":
+			if v < len(d.b) && d.b[v] == '[' {
+				d.env.Tools-- // each of the list counts, not the list
+			}
+			return d.list(v, depth, func(i, depth int) (int, error) {
+				d.env.Tools++
+				return d.value(i, depth)
+			})
 		case "container":
 			return d.ref("container", v, depth)
 		case "vector_store_ids":

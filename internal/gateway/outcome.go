@@ -146,6 +146,8 @@ type Outcome struct {
 
 	// TellAfter is told to the client as Retry-After when RetryAfter is 0: a restatement's default, which nothing learns.
 	TellAfter time.Duration
+
+	ToolLimit int // capability refusal for too many tools: how many the provider said that it takes; 0 = it was none
 }
 
 // Failed reports whether the outcome is anything but an answer: neither success nor a fault of the caller or of ours.

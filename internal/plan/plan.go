@@ -25,6 +25,10 @@ type Plan struct {
 	mayReturn bool // the session may go back to a higher target
 	pin       int  // the only connection that will do, -1 = any
 
+	// Demoted are targets that rank last because they are known to refuse what the request asks for.
+	Demoted []Demoted
+	wish    wish
+
 	rulings []resilience.Ruling
 	seen    uint64          // changes of the rooms when plain was filled, plus one
 	plain   []bool          // per candidate: breaker, cooldown, lockout and rates allow everybody until the next change
@@ -54,7 +58,7 @@ func (p *Pool) Open() *Plan { return p.reuse.Get().(*Plan) }
 
 // Close gives the plan back.
 func (pl *Plan) Close() {
-	pl.home, pl.pin, pl.Returns = -1, -1, false
+	pl.home, pl.pin, pl.Returns, pl.wish = -1, -1, false, wish{}
 	pl.Pool.reuse.Put(pl)
 }
 
@@ -63,6 +67,9 @@ func (pl *Plan) Close() {
 func (pl *Plan) Make(ask *resilience.Ask, allowed func(*gateway.Connection) bool, now time.Time) {
 	pl.look(ask, allowed, now)
 	pl.rank(now)
+	if !pl.ignorant() {
+		pl.demote(now)
+	}
 }
 
 // look peeks in two passes. Whether a candidate on trial (a due breaker, an account to be checked again) may be used
@@ -105,6 +112,9 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 		default:
 			pl.Open++
 		}
+	}
+	if !pl.ignorant() {
+		pl.limitTools(now)
 	}
 	ask.Fallbacks = pl.Open
 	if again || pl.Open == 0 {

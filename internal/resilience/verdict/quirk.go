@@ -17,6 +17,9 @@ func (c *reading) refused() gateway.Outcome {
 			return gateway.Outcome{}
 		}
 	}
+	if most := c.tooManyTools(); most > 0 {
+		return refusedCount(most)
+	}
 	feature := c.refusedParam()
 	if feature == "" {
 		feature = c.refusedText()
