@@ -86,6 +86,9 @@ func (f *flight) note(s *protocol.Signal) {
 	if x.id == "" && len(s.ID) > 0 && f.run.job.Envelope.Protocol == gateway.Responses {
 		x.id = string(s.ID)
 	}
+	if s.Objects != nil {
+		x.made(s.Objects)
+	}
 	x.terminal = x.terminal || s.Flags.Has(protocol.Terminal)
 	x.last = x.last || s.Flags.Has(protocol.Last)
 	if s.Flags.Has(protocol.UsageSeen) {

@@ -14,7 +14,7 @@ func (r *run) deliver(f *flight) *gateway.Error {
 	j := r.job.Journey
 	answer := &gateway.Answer{
 		Status: f.response.StatusCode, Header: f.response.Header, Stream: f.reader != nil,
-		Candidate: f.candidate.Candidate, Attempts: len(r.history), Overhead: r.overhead(time.Now()),
+		Candidate: f.candidate.Candidate, Attempts: len(r.history), Overhead: r.overhead(time.Now()), Dropped: f.lost,
 	}
 	if answer.Stream {
 		answer.Body = f.held

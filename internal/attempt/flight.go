@@ -47,8 +47,10 @@ type flight struct {
 	facts    facts
 	phase    verdict.Phase
 
-	pinned  bool // what it has made is known to be at its connection
-	ready   bool // the head is good: it can be committed
+	pinned  bool     // what it has made is known to be at its connection
+	told    int      // so many of facts.objects are
+	lost    []string // what the request has lost on the way to this account, by name
+	ready   bool     // the head is good: it can be committed
 	outcome gateway.Outcome
 }
 
@@ -63,6 +65,7 @@ type facts struct {
 	usage     gateway.Usage
 	malformed int
 	id        string // of the answer, where others may refer to it later
+	objects   []object
 }
 
 // Causes with which a flight is cancelled.

@@ -54,10 +54,14 @@ func (f *flight) request() *http.Request {
 	}
 	f.key = c.Candidate.Connection.Credential.Value()
 	job.Family.Authorize(h, c.Candidate, f.key)
-	body := envelope.Apply(env, envelope.Edit{
+	edit := envelope.Edit{
 		Model:        string(c.Candidate.Model),
 		IncludeUsage: !c.Candidate.Connection.Provider.Quirks.NoStreamOptions,
-	})
+	}
+	if env.Sealed {
+		edit.Cuts = f.unseal(env)
+	}
+	body := envelope.Apply(env, edit)
 	req := &http.Request{
 		Method: http.MethodPost, URL: url, Host: url.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -12,7 +12,8 @@ import (
 	"spillway/internal/state"
 )
 
-// session is what a request belongs to. It is written before the first attempt and only read afterwards.
+// session is what a request belongs to. It is written before the first attempt and only read afterwards, except for what
+// only the run's own goroutine looks at.
 type session struct {
 	on    bool // the request names a session, and sessions are bound
 	key   affinity.Key
@@ -20,6 +21,8 @@ type session struct {
 	bound bool // it was bound when the request came
 	home  int  // candidate that it was bound to, -1 = not in this pool
 	bond  affinity.Bond
+
+	unknown []gateway.Ref // objects that were not made here, as far as is known
 }
 
 // recognize finds out where the request belongs: stored objects that it refers to leave one connection, its session
@@ -66,7 +69,7 @@ func (r *run) learn(f *flight, o gateway.Outcome) {
 	}
 	c := f.candidate.Candidate
 	r.engine.Affinity.Record(r.session.key, affinity.Event{Connection: state.Identity(c.Connection), Model: string(c.Model),
-		Outcome: o, Tokens: r.job.Envelope.Tokens, First: r.session.first}, o.EndedAt)
+		Account: f.candidate.AccountName, Moved: f.mixed(), Outcome: o, Tokens: r.job.Envelope.Tokens, First: r.session.first}, o.EndedAt)
 }
 
 // reason is why the first attempt goes where it goes; another attempt's reason is the walk's.
@@ -137,7 +140,10 @@ func (r *run) pin(room *affinity.Room, now time.Time) *gateway.Error {
 		conn, ok := room.PeekPin(r.object(ref.ID), now)
 		switch {
 		case !ok:
-			unknown = ref
+			r.session.unknown = append(r.session.unknown, ref)
+			if !ref.Loose {
+				unknown = ref
+			}
 		case at != "" && conn != at:
 			return &gateway.Error{Code: gateway.InvalidRequest, Param: ref.Param, Message: fmt.Sprintf(
 				"%s %s and %s %s are stored at two accounts; no request can use both", by.Param, gateway.Quote(by.ID), ref.Param, gateway.Quote(ref.ID)),
@@ -171,11 +177,14 @@ func (r *run) name(identity string) string {
 	return gateway.Quote(id)
 }
 
-// sole reports whether only one account could hold an object that was not made here. What can be made here, a response,
-// is not looked for on behalf of one client key among others: it may be another one's.
+// sole reports whether only one account could hold an object that was not made here. What can be made here, a response, an
+// item of one or a container, is not looked for on behalf of one client key among others: it may be another one's.
 func (r *run) sole(ref gateway.Ref) bool {
-	if ref.Param == "previous_response_id" && !r.job.Principal.Anonymous {
-		return false
+	switch ref.Param {
+	case "previous_response_id", "item_reference", "container":
+		if !r.job.Principal.Anonymous {
+			return false
+		}
 	}
 	account := -1
 	for _, c := range r.job.Pool.Candidates {
@@ -188,14 +197,4 @@ func (r *run) sole(ref gateway.Ref) bool {
 		account = c.Account
 	}
 	return true
-}
-
-// remember pins what an answer has made to the connection that made it: before the client can refer to it, or at the end
-// of a stream that tells its id late.
-func (r *run) remember(f *flight) {
-	if f.facts.id == "" || f.pinned || r.engine.Affinity == nil || r.job.Envelope.Unstored {
-		return
-	}
-	f.pinned = true
-	r.engine.Affinity.RecordPin(r.object(f.facts.id), state.Identity(f.candidate.Candidate.Connection), time.Now())
 }

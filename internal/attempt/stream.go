@@ -250,6 +250,9 @@ func (f *flight) pump(door Door) (clientGone bool) {
 		out, fault, err := f.take(toTheEnd, now)
 		if len(out) > 0 {
 			f.attempt.Bytes += int64(len(out))
+			if f.told < len(f.facts.objects) {
+				f.run.remember(f) // before the client can refer to it
+			}
 			werr := f.write(door, out, now)
 			if werr != nil && !f.facts.terminal {
 				return true

@@ -43,12 +43,10 @@ func (d *decoder) modelIn(i int) {
 	}
 }
 
-// renamed is the body with the repeated names of the path's model replaced. A name that is another one stays: refusing
-// that is the upstream's part.
-func renamed(e *gateway.Envelope, model string) []byte {
+// renamed replaces the repeated names of the path's model. A name that is another one stays: refusing that is the
+// upstream's part.
+func renamed(e *gateway.Envelope, model string) (cuts []Cut) {
 	const prefix = "models/"
-	var out []byte
-	from := 0
 	for _, s := range e.Repeats {
 		old, _ := text(e.Raw[s.Start:s.End])
 		bare, hadPrefix := strings.CutPrefix(old, prefix)
@@ -59,8 +57,7 @@ func renamed(e *gateway.Envelope, model string) []byte {
 		if hadPrefix && !strings.Contains(model, "/") {
 			to = prefix + model
 		}
-		out = append(append(out, e.Raw[from:s.Start]...), quote(to)...)
-		from = s.End
+		cuts = append(cuts, Cut{s, quote(to)})
 	}
-	return append(out, e.Raw[from:]...)
+	return cuts
 }

@@ -141,8 +141,7 @@ func (d *decoder) metadata(value []byte) {
 
 // refer notes a reference to a stored object: the JSON string of its id, or an object with it.
 func (d *decoder) refer(param string, value []byte) {
-	const most = 64
-	if len(value) == 0 || len(d.env.Refs) >= most {
+	if len(value) == 0 {
 		return
 	}
 	id, ok := text(value)
@@ -154,7 +153,15 @@ func (d *decoder) refer(param string, value []byte) {
 		id = o.ID
 	}
 	if ok && id != "" && len(id) <= 512 {
-		d.env.Refs = append(d.env.Refs, gateway.Ref{Param: param, ID: id})
+		d.need(gateway.Ref{Param: param, ID: id})
+	}
+}
+
+// need adds a reference. So many are looked at as no request needs.
+func (d *decoder) need(ref gateway.Ref) {
+	const most = 256
+	if len(d.env.Refs) < most {
+		d.env.Refs = append(d.env.Refs, ref)
 		d.env.Needs |= gateway.NeedStateful
 	}
 }

@@ -3,6 +3,7 @@ package envelope
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"spillway/internal/gateway"
@@ -13,18 +14,36 @@ import (
 type Edit struct {
 	Model        string // the upstream's model; "" = unchanged
 	IncludeUsage bool   // ask for usage in the stream (chat only)
+	Cuts         []Cut  // what the account cannot read; in order, apart from each other
+}
+
+// Cut replaces a range of the body.
+type Cut struct {
+	gateway.Span
+	With []byte // nil = nothing comes in its place
 }
 
 // Body is an edited request body as pieces of the original: nothing is copied. The zero Body is empty.
 type Body struct {
 	parts [5][]byte
+	more  [][]byte // the pieces behind those
 	n     int
 	size  int
+}
+
+func (b *Body) part(i int) []byte {
+	if i < len(b.parts) {
+		return b.parts[i]
+	}
+	return b.more[i-len(b.parts)]
 }
 
 // Apply returns the body with the edit made. The pieces alias e.Raw.
 func Apply(e *gateway.Envelope, edit Edit) Body {
 	var b Body
+	if len(edit.Cuts) > 0 || len(e.Repeats) > 0 || e.Background.Set() {
+		return applyAll(e, edit)
+	}
 	from := 0
 	cut := func(s gateway.Span, with []byte) {
 		b.add(e.Raw[from:s.Start])
@@ -33,10 +52,6 @@ func Apply(e *gateway.Envelope, edit Edit) Body {
 	}
 	model, modelAt := modelEdit(e, edit)
 	options, optionsAt := usageEdit(e, edit)
-	if len(e.Repeats) > 0 && edit.Model != "" && edit.Model != e.Model {
-		b.add(renamed(e, edit.Model))
-		return b
-	}
 	switch {
 	case model == nil:
 		if options != nil {
@@ -50,6 +65,32 @@ func Apply(e *gateway.Envelope, edit Edit) Body {
 	default:
 		cut(modelAt, model)
 		cut(optionsAt, options)
+	}
+	b.add(e.Raw[from:])
+	return b
+}
+
+// applyAll makes any number of edits.
+func applyAll(e *gateway.Envelope, edit Edit) (b Body) {
+	cuts := slices.Clone(edit.Cuts)
+	if with, at := modelEdit(e, edit); with != nil {
+		cuts = append(cuts, Cut{at, with})
+	}
+	if with, at := usageEdit(e, edit); with != nil {
+		cuts = append(cuts, Cut{at, with})
+	}
+	if with, at := backgroundEdit(e); with != nil {
+		cuts = append(cuts, Cut{at, with})
+	}
+	if edit.Model != "" && edit.Model != e.Model {
+		cuts = append(cuts, renamed(e, edit.Model)...)
+	}
+	slices.SortStableFunc(cuts, func(a, b Cut) int { return a.Start - b.Start })
+	from := 0
+	for _, c := range cuts {
+		b.add(e.Raw[from:c.Start])
+		b.add(c.With)
+		from = c.End
 	}
 	b.add(e.Raw[from:])
 	return b
@@ -107,11 +148,16 @@ func quote(s string) []byte {
 }
 
 func (b *Body) add(p []byte) {
-	if len(p) > 0 {
-		b.parts[b.n] = p
-		b.n++
-		b.size += len(p)
+	if len(p) == 0 {
+		return
 	}
+	if b.n < len(b.parts) {
+		b.parts[b.n] = p
+	} else {
+		b.more = append(b.more, p)
+	}
+	b.n++
+	b.size += len(p)
 }
 
 // Len is the size in bytes.
@@ -123,8 +169,8 @@ func (b *Body) Bytes() []byte {
 		return b.parts[0]
 	}
 	out := make([]byte, 0, b.size)
-	for _, p := range b.parts[:b.n] {
-		out = append(out, p...)
+	for i := range b.n {
+		out = append(out, b.part(i)...)
 	}
 	return out
 }
@@ -142,9 +188,10 @@ type Reader struct {
 func (r *Reader) Read(p []byte) (int, error) {
 	n := 0
 	for r.part < r.body.n && n < len(p) {
-		c := copy(p[n:], r.body.parts[r.part][r.at:])
+		piece := r.body.part(r.part)
+		c := copy(p[n:], piece[r.at:])
 		n += c
-		if r.at += c; r.at == len(r.body.parts[r.part]) {
+		if r.at += c; r.at == len(piece) {
 			r.part, r.at = r.part+1, 0
 		}
 	}
@@ -158,7 +205,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 func (r *Reader) WriteTo(w io.Writer) (int64, error) {
 	var total int64
 	for ; r.part < r.body.n; r.part, r.at = r.part+1, 0 {
-		n, err := w.Write(r.body.parts[r.part][r.at:])
+		n, err := w.Write(r.body.part(r.part)[r.at:])
 		total += int64(n)
 		if err != nil {
 			return total, err

@@ -97,9 +97,18 @@ func (d *decoder) each(i, depth int, value func(name []byte, i, depth int) (int,
 // turn reads one turn of a conversation: a message, or an item of another kind. The prefix of the conversation ends with
 // the first turn of a user.
 func (d *decoder) turn(i, depth int) (int, error) {
-	var role, kind []byte
+	var role, kind, id, sealed []byte
+	said := false
 	end, err := d.each(i, depth, func(name []byte, v, depth int) (int, error) {
 		switch string(name) {
+		case "id", "encrypted_content":
+			end, err := d.value(v, depth)
+			if err == nil && string(name) == "id" {
+				id = d.b[v:end]
+			} else if err == nil {
+				sealed = d.b[v:end]
+			}
+			return end, err
 		case "role", "type":
 			end, err := d.value(v, depth)
 			if word := d.word(v, end); err == nil && string(name) == "role" {
@@ -109,12 +118,19 @@ func (d *decoder) turn(i, depth int) (int, error) {
 			}
 			return end, err
 		case "content", "parts":
+			said = true
 			return d.content(v, depth)
 		}
 		return d.value(v, depth)
 	})
 	if err != nil {
 		return end, err
+	}
+	if d.env.Protocol == gateway.Responses {
+		if len(role)+len(kind) == 0 && len(id) > 0 && !said {
+			kind = itemReference // the one item whose type may be left out
+		}
+		d.item(kind, id, sealed)
 	}
 	switch string(role) {
 	case "user":
@@ -130,6 +146,22 @@ func (d *decoder) turn(i, depth int) (int, error) {
 		d.env.Session.Begins = false
 	}
 	return end, nil
+}
+
+var itemReference = []byte("item_reference")
+
+// item notes what an item of a responses request needs of the account that made it.
+func (d *decoder) item(kind, id, sealed []byte) {
+	switch string(kind) {
+	case "item_reference":
+		d.refer("item_reference", id)
+	case "reasoning":
+		d.env.Sealed = true
+	case "compaction", "compaction_summary":
+		if s, ok := text(sealed); ok && s != "" {
+			d.need(gateway.Ref{Param: "input", ID: gateway.SealOf(s).ObjectID(), Loose: true})
+		}
+	}
 }
 
 // content reads what a turn says: a text, or a list of parts.
@@ -157,10 +189,18 @@ func (d *decoder) part(i, depth int) (int, error) {
 			return d.ref("file_id", v, depth)
 		case "file", "source", "fileData", "file_data":
 			return d.each(v, depth, d.file)
+		case "signature", "thoughtSignature", "thought_signature", "type":
+			end, err := d.value(v, depth)
+			if word := d.word(v, end); err == nil && len(word) > 0 && d.env.Protocol != gateway.OpenAI {
+				d.env.Sealed = d.env.Sealed || string(name) != "type" || string(word) == redactedThinking
+			}
+			return end, err
 		}
 		return d.value(v, depth)
 	})
 }
+
+const redactedThinking = "redacted_thinking"
 
 // file reads where a file of a part is.
 func (d *decoder) file(name []byte, v, depth int) (int, error) {
@@ -191,12 +231,38 @@ func (d *decoder) tool(i, depth int) (int, error) {
 				return d.value(i, depth)
 			})
 		case "container":
+			if v < len(d.b) && d.b[v] == '{' {
+				return d.each(v, depth, d.container)
+			}
 			return d.ref("container", v, depth)
 		case "vector_store_ids":
-			return d.list(v, depth, func(i, depth int) (int, error) { return d.ref("vector_store_ids", i, depth) })
+			return d.refs("vector_store_ids", v, depth)
+		case "fileSearch", "file_search":
+			return d.each(v, depth, func(name []byte, v, depth int) (int, error) {
+				if string(name) == "fileSearchStoreNames" || string(name) == "file_search_store_names" {
+					return d.refs("fileSearchStoreNames", v, depth)
+				}
+				return d.value(v, depth)
+			})
 		}
 		return d.value(v, depth)
 	})
+}
+
+// container reads the container of a tool where it is described instead of named.
+func (d *decoder) container(name []byte, v, depth int) (int, error) {
+	switch string(name) {
+	case "id":
+		return d.ref("container", v, depth)
+	case "file_ids":
+		return d.refs("file_id", v, depth)
+	}
+	return d.value(v, depth)
+}
+
+// refs reads a list of ids of stored objects.
+func (d *decoder) refs(param string, v, depth int) (int, error) {
+	return d.list(v, depth, func(i, depth int) (int, error) { return d.ref(param, i, depth) })
 }
 
 // ref reads the id of a stored object; what is no string is none.

@@ -14,4 +14,5 @@ type Answer struct {
 	Candidate Candidate
 	Attempts  int
 	Overhead  time.Duration // time that was not spent waiting for an upstream
+	Dropped   []string      // what of the request did not go upstream, by name; nil = all of it did
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"spillway/internal/gateway"
+	"spillway/internal/protocol/jsonscan"
 )
 
 // Flags is what one event, or one whole answer, says.
@@ -70,6 +71,49 @@ type Signal struct {
 	NextSequence int64
 	// Choices and Finished are sets of choice indexes below 64 seen in this event, and of those that ended with it.
 	Choices, Finished uint64
+	// Objects are what the answer has made that lives at its account; nil in nearly all events.
+	Objects []Object
+}
+
+// Object is something that an answer has made and that only the account that made it has.
+type Object struct {
+	Kind ObjectKind
+	ID   []byte // or the encrypted text itself; escapes as written
+}
+
+// ObjectKind says what an object is, and so how long it lives.
+type ObjectKind uint8
+
+// The kinds of objects.
+const (
+	StoredItem  ObjectKind = iota // an item of the answer, stored unless the request forbids it
+	KeptObject                    // a container, a file, a conversation: stored whatever the request says
+	SealedText                    // encrypted reasoning: other accounts cannot read it, and can do without
+	SealedState                   // an encrypted conversation: there is no going on without it
+)
+
+// Made notes an object; an empty id is none.
+func (s *Signal) Made(kind ObjectKind, id []byte) {
+	const most = 256
+	if len(id) > 0 && len(s.Objects) < most {
+		s.Objects = append(s.Objects, Object{kind, id})
+	}
+}
+
+// ReadID consumes a reference to an object, its id alone or {"id": ...}, and returns the id; nil = none.
+func ReadID(c *jsonscan.Cursor) (id []byte) {
+	if c.Kind() != jsonscan.Object {
+		return c.Text()
+	}
+	c.Object()
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		if string(key) == "id" {
+			id = c.Text()
+		} else {
+			c.Skip()
+		}
+	}
+	return id
 }
 
 // Reset makes s ready for the next event.

@@ -127,7 +127,7 @@ func contentDelta(c *jsonscan.Cursor, s *protocol.Signal) {
 			}
 		case "signature":
 			s.Flags |= protocol.Reasoning
-			c.Skip()
+			s.Made(protocol.SealedText, c.Text())
 		case "partial_json":
 			s.Flags |= protocol.Tool
 			if c.Filled() {
@@ -145,9 +145,12 @@ func (e *event) messageDelta(s *protocol.Signal) {
 		return
 	}
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		if string(key) == "stop_reason" {
+		switch string(key) {
+		case "stop_reason":
 			stopReason(c.Text(), s)
-		} else {
+		case "container":
+			s.Made(protocol.KeptObject, protocol.ReadID(&c))
+		default:
 			c.Skip()
 		}
 	}

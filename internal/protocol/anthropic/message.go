@@ -58,7 +58,9 @@ func (m *message) read(raw []byte, s *protocol.Signal) bool {
 			stopReason(c.Text(), s)
 		case "usage":
 			u.read(&c)
-		case "role", "stop_sequence", "container":
+		case "container":
+			s.Made(protocol.KeptObject, protocol.ReadID(&c))
+		case "role", "stop_sequence":
 			c.Skip()
 		default:
 			m.fault.Member(key, &c)
@@ -85,6 +87,9 @@ type block struct {
 	typ                   []byte
 	text, thinking, named bool
 	other                 bool // holds something else
+
+	sealed  []byte // signature of thinking, or thinking that is not to be read
+	content []byte // of a tool's result
 }
 
 func (b *block) read(c *jsonscan.Cursor) {
@@ -101,7 +106,13 @@ func (b *block) read(c *jsonscan.Cursor) {
 			b.thinking = c.Filled()
 		case "name":
 			b.named = c.Filled()
-		case "content", "source", "file_id":
+		case "signature", "data":
+			b.sealed = c.Text()
+		case "content":
+			b.content = c.Raw()
+			inner := jsonscan.New(b.content)
+			b.other = inner.Filled() || b.other
+		case "source", "file_id":
 			b.other = c.Filled() || b.other
 		default:
 			c.Skip()
@@ -120,6 +131,7 @@ func (b *block) report(s *protocol.Signal, stream bool) {
 		return
 	case "thinking", "redacted_thinking":
 		s.Flags |= protocol.Reasoning
+		s.Made(protocol.SealedText, b.sealed)
 		if b.thinking {
 			s.Flags |= protocol.Content
 		}
@@ -137,6 +149,10 @@ func (b *block) report(s *protocol.Signal, stream bool) {
 		edge = protocol.ToolOpen
 	case bytes.HasSuffix(b.typ, []byte("tool_result")):
 		edge = protocol.ToolClosed
+		if bytes.Contains(b.content, []byte(`"file_id"`)) {
+			c := jsonscan.New(b.content)
+			files(&c, s)
+		}
 	default:
 		if b.text || b.other {
 			s.Flags |= protocol.Content
@@ -146,6 +162,28 @@ func (b *block) report(s *protocol.Signal, stream bool) {
 	s.Flags |= protocol.Content
 	if stream {
 		s.Flags |= edge
+	}
+}
+
+// files notes the files that a tool at the server has made, wherever its result has them.
+func files(c *jsonscan.Cursor, s *protocol.Signal) {
+	switch c.Kind() {
+	case jsonscan.Array:
+		c.Array()
+		for c.Element() {
+			files(c, s)
+		}
+	case jsonscan.Object:
+		c.Object()
+		for key, ok := c.Member(); ok; key, ok = c.Member() {
+			if string(key) == "file_id" {
+				s.Made(protocol.KeptObject, c.Text())
+			} else {
+				files(c, s)
+			}
+		}
+	default:
+		c.Skip()
 	}
 }
 

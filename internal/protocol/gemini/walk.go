@@ -138,8 +138,9 @@ func (w *walk) part() {
 		case "thought":
 			thought = c.Bool()
 		case "thoughtSignature":
-			if c.Filled() {
+			if sealed := c.Text(); len(sealed) > 0 {
 				s.Flags |= protocol.Reasoning
+				s.Made(protocol.SealedText, sealed)
 			}
 		case "functionCall":
 			s.Flags |= protocol.Tool

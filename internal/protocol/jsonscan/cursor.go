@@ -55,6 +55,9 @@ func (c *Cursor) Offset() int {
 	return c.i
 }
 
+// Behind is the place behind what was consumed last.
+func (c *Cursor) Behind() int { return c.i }
+
 func (c *Cursor) fail() { c.bad, c.i = true, len(c.b) }
 
 func (c *Cursor) space() {

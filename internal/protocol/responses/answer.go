@@ -67,6 +67,8 @@ func (a *answer) read(raw []byte, s *protocol.Signal) bool {
 			a.details(&c)
 		case "output":
 			a.items(&c, s)
+		case "conversation":
+			s.Made(protocol.KeptObject, protocol.ReadID(&c))
 		case "instructions", "tools", "input", "metadata", "text", "reasoning":
 			c.Skip()
 		default:
@@ -107,6 +109,7 @@ func (a *answer) items(c *jsonscan.Cursor, s *protocol.Signal) {
 		var it item
 		it.read(c)
 		it.report(s)
+		it.made(s)
 		if serverTool(it.typ) {
 			s.Flags |= protocol.Content
 		}
@@ -135,6 +138,8 @@ type item struct {
 	typ    []byte
 	named  bool // has a name, arguments or input
 	filled bool // has text, a refusal or a result in it
+
+	id, sealed, container []byte
 }
 
 func (it *item) read(c *jsonscan.Cursor) {
@@ -151,6 +156,12 @@ func (it *item) read(c *jsonscan.Cursor) {
 			it.parts(c)
 		case "result", "text":
 			it.filled = c.Filled() || it.filled
+		case "id":
+			it.id = c.Text()
+		case "encrypted_content":
+			it.sealed = c.Text()
+		case "container_id":
+			it.container = c.Text()
 		default:
 			c.Skip()
 		}
@@ -173,6 +184,21 @@ func (it *item) parts(c *jsonscan.Cursor) {
 				c.Skip()
 			}
 		}
+	}
+}
+
+// made notes what a finished item leaves at its account. Reasoning without an encrypted text is known there by its id.
+func (it *item) made(s *protocol.Signal) {
+	s.Made(protocol.StoredItem, it.id)
+	s.Made(protocol.KeptObject, it.container)
+	switch string(it.typ) {
+	case "reasoning":
+		if len(it.sealed) == 0 {
+			it.sealed = it.id
+		}
+		s.Made(protocol.SealedText, it.sealed)
+	case "compaction", "compaction_summary":
+		s.Made(protocol.SealedState, it.sealed)
 	}
 }
 

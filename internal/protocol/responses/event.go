@@ -119,6 +119,9 @@ func (e *event) outputItem(done bool, s *protocol.Signal) {
 	var it item
 	it.read(&c)
 	it.report(s)
+	if done {
+		it.made(s)
+	}
 	if !serverTool(it.typ) {
 		return
 	}

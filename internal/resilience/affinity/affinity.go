@@ -1,5 +1,5 @@
-// Package affinity answers two questions: which connection has served this session last, and at which connection does
-// this stored object live?
+// Package affinity answers three questions: which connection has served this session last, at which connection does
+// this stored object live, and which account can read this encrypted text?
 //
 // Keys. A session and an object are known by a hash over the client key and their name, so no client meets what another
 // one has, and nothing that a client sent is kept. Bonds and pins name a connection by its identity: one that was
@@ -7,7 +7,8 @@
 //
 // A bond is a wish: the plan puts the bound connection first among those that are well. Only a success binds, moves or
 // renews it, a failure of the connection ends it, and it ends by itself when nobody comes. A pin is a fact: the object
-// is nowhere else. Both survive a restart; a renewal is stored now and then only, and a first turn not at all.
+// is nowhere else. Both survive a restart; a renewal is stored now and then only, and a first turn not at all. Who made an
+// encrypted text is known until the room is full or the process ends; a bond that has moved is remembered as one.
 //
 // What it never does: forbid anything, look at health, or keep more than it was told to.
 package affinity
@@ -54,8 +55,8 @@ func (k Key) Short() string { return hex.EncodeToString(k[:4]) }
 type Options struct {
 	// Keep stores what must survive a restart. It is called without any lock held.
 	Keep resilience.Keep
-	// Sessions and Objects bound the memory; 0 = 50 000 and 200 000.
-	Sessions, Objects int
+	// Sessions, Objects and Seals bound the memory; 0 = 50 000, 200 000 and 200 000.
+	Sessions, Objects, Seals int
 }
 
 // Room holds the bonds of sessions and the pins of objects. It is safe for concurrent use.
@@ -67,6 +68,7 @@ type Room struct {
 	bonds *table[Bond]
 	fresh *table[Bond] // of first turns: most of them, in a batch, are the only ones
 	pins  *table[Pin]
+	seals *table[Maker]
 	last  time.Time // of the last record: a store lets the later one of a key win
 }
 
@@ -78,8 +80,11 @@ func New(o Options) *Room {
 	if o.Objects <= 0 {
 		o.Objects = 200_000
 	}
+	if o.Seals <= 0 {
+		o.Seals = 200_000
+	}
 	return &Room{keep: o.Keep, cfg: Default(), bonds: newTable[Bond](o.Sessions),
-		fresh: newTable[Bond](max(o.Sessions/4, 1)), pins: newTable[Pin](o.Objects)}
+		fresh: newTable[Bond](max(o.Sessions/4, 1)), pins: newTable[Pin](o.Objects), seals: newTable[Maker](o.Seals)}
 }
 
 // Configure puts a configuration in force, for the sessions of before as well.
@@ -140,6 +145,7 @@ func (r *Room) Record(k Key, ev Event, now time.Time) {
 		forget(e)
 	default:
 		after.Connection, after.Model = unique.Make(after.Connection).Value(), unique.Make(after.Model).Value()
+		after.Account = unique.Make(after.Account).Value()
 		into := r.bonds
 		if ev.First && in != r.bonds {
 			into = r.fresh

@@ -40,15 +40,15 @@ func TestStep(t *testing.T) {
 		after time.Duration
 		want  Bond
 	}{
-		{"bound after success", Bond{}, success("a", 7), 0, Bond{"a", "m", t0, 7}},
-		{"an upstream that does not count", Bond{}, ended("a", gateway.Success), 0, Bond{"a", "m", t0, 100}},
-		{"renewed by success", bound, success("a", 40_000), time.Minute, Bond{"a", "m", at(time.Minute), 40_000}},
-		{"moved by success elsewhere", bound, success("b", 7), time.Minute, Bond{"b", "m", at(time.Minute), 7}},
-		{"a report from the past does not take time away", bound, success("a", 7), -time.Minute, Bond{"a", "m", t0, 7}},
-		{"a first turn binds", Bond{}, first(success("a", 7)), 0, Bond{"a", "m", t0, 7}},
+		{"bound after success", Bond{}, success("a", 7), 0, Bond{Connection: "a", Model: "m", At: t0, Tokens: 7}},
+		{"an upstream that does not count", Bond{}, ended("a", gateway.Success), 0, Bond{Connection: "a", Model: "m", At: t0, Tokens: 100}},
+		{"renewed by success", bound, success("a", 40_000), time.Minute, Bond{Connection: "a", Model: "m", At: at(time.Minute), Tokens: 40_000}},
+		{"moved by success elsewhere", bound, success("b", 7), time.Minute, Bond{Connection: "b", Model: "m", At: at(time.Minute), Tokens: 7}},
+		{"a report from the past does not take time away", bound, success("a", 7), -time.Minute, Bond{Connection: "a", Model: "m", At: t0, Tokens: 7}},
+		{"a first turn binds", Bond{}, first(success("a", 7)), 0, Bond{Connection: "a", Model: "m", At: t0, Tokens: 7}},
 		{"a first turn takes nothing from a longer conversation", bound, first(success("b", 7)), time.Minute, bound},
-		{"a first turn on the same connection forgets no cache", bound, first(success("a", 7)), time.Minute, Bond{"a", "m", at(time.Minute), 30_000}},
-		{"a first turn after the end binds anew", bound, first(success("b", 7)), 2 * time.Hour, Bond{"b", "m", at(2 * time.Hour), 7}},
+		{"a first turn on the same connection forgets no cache", bound, first(success("a", 7)), time.Minute, Bond{Connection: "a", Model: "m", At: at(time.Minute), Tokens: 30_000}},
+		{"a first turn after the end binds anew", bound, first(success("b", 7)), 2 * time.Hour, Bond{Connection: "b", Model: "m", At: at(2 * time.Hour), Tokens: 7}},
 		{"dropped on failure", bound, ended("a", gateway.ServiceError), 0, Bond{}},
 		{"dropped on 429", bound, ended("a", gateway.RateLimited), 0, Bond{}},
 		{"dropped on a dead account", bound, ended("a", gateway.Banned), 0, Bond{}},

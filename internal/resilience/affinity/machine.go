@@ -12,6 +12,18 @@ type Bond struct {
 	Model      string    `json:"m,omitzero"`
 	At         time.Time `json:"t"`          // last success
 	Tokens     int       `json:"n,omitzero"` // of its prompt: what the upstream's cache may hold
+	Account    string    `json:"a,omitzero"` // of the connection; "" in records of earlier versions
+	// Moved says that answers of several accounts are in the session's conversation.
+	Moved bool `json:"v,omitzero"`
+}
+
+// Sole reports whether one account has given all answers of a session that is bound: what is encrypted in them can be
+// read there.
+func (b Bond) Sole(connection, account string) bool {
+	if b.Moved {
+		return false
+	}
+	return b.Account == account || b.Account == "" && b.Connection == connection
 }
 
 // Live reports whether the session is still bound.
@@ -38,7 +50,9 @@ func (b Bond) Patience() time.Duration {
 // Event is the end of an attempt that a session's request made.
 type Event struct {
 	Connection string // identity
+	Account    string
 	Model      string
+	Moved      bool // what another account has answered is in the conversation
 	Outcome    gateway.Outcome
 	Tokens     int // estimated prompt tokens, for an upstream that does not count
 	// First says that the request may begin a conversation of its own that only starts like the session's.
@@ -51,9 +65,10 @@ func (b Bond) step(c Config, e Event, now time.Time) Bond {
 	same := b.Connection == e.Connection && b.Model == e.Model
 	switch {
 	case e.Outcome.Kind == gateway.Success:
+		moved := e.Moved
 		if !b.Live(c, now) {
 			b = Bond{}
-		} else if e.First && !same {
+		} else if moved = moved || !b.Sole(e.Connection, e.Account); e.First && !same {
 			return b // the longer conversation keeps what it has
 		}
 		tokens := e.Outcome.Usage.Input
@@ -63,7 +78,7 @@ func (b Bond) step(c Config, e Event, now time.Time) Bond {
 		if e.First && same {
 			tokens = max(tokens, b.Tokens)
 		}
-		return Bond{Connection: e.Connection, Model: e.Model, At: later(b.At, now), Tokens: tokens}
+		return Bond{Connection: e.Connection, Model: e.Model, At: later(b.At, now), Tokens: tokens, Account: e.Account, Moved: moved}
 	case e.Outcome.Failed() && !e.Outcome.Uncounted && same:
 		return Bond{}
 	}
@@ -75,7 +90,7 @@ const keepEvery = 5 * time.Minute
 
 // durable reports whether a change must be stored now; kept is when the last one was.
 func durable(c Config, before, after Bond, kept, now time.Time) bool {
-	if before.Connection != after.Connection || before.Model != after.Model {
+	if before.Connection != after.Connection || before.Model != after.Model || before.Moved != after.Moved {
 		return true
 	}
 	return after != before && now.Sub(kept) >= min(keepEvery, c.TTL/4)

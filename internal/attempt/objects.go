@@ -1,0 +1,99 @@
+package attempt
+
+import (
+	"time"
+
+	"spillway/internal/envelope"
+	"spillway/internal/gateway"
+	"spillway/internal/protocol"
+	"spillway/internal/protocol/jsonscan"
+	"spillway/internal/resilience/affinity"
+	"spillway/internal/state"
+)
+
+// object is something that an answer has made at its account.
+type object struct {
+	kind protocol.ObjectKind
+	id   string
+}
+
+// made takes over the objects of an event. A stream may name each several times.
+func (x *facts) made(list []protocol.Object) {
+	const most = 1024
+next:
+	for _, o := range list {
+		found := object{o.Kind, jsonscan.Unquote(o.ID)}
+		if len(x.objects) >= most {
+			return
+		}
+		for i := range x.objects {
+			if x.objects[i] == found {
+				continue next
+			}
+		}
+		x.objects = append(x.objects, found)
+	}
+}
+
+// remember pins what an answer has made to the connection that made it: before the client can refer to it, or at the end
+// of a stream that tells its id late.
+func (r *run) remember(f *flight) {
+	room := r.engine.Affinity
+	if room == nil {
+		return
+	}
+	now, at := time.Now(), state.Identity(f.candidate.Candidate.Connection)
+	if f.facts.id != "" && !f.pinned && !r.job.Envelope.Unstored {
+		f.pinned = true
+		room.RecordPin(r.object(f.facts.id), at, now)
+	}
+	for ; f.told < len(f.facts.objects); f.told++ {
+		r.rememberObject(room, f, f.facts.objects[f.told], now)
+	}
+	for _, ref := range r.session.unknown { // the answer proves that the connection has them
+		room.RecordPin(r.object(ref.ID), at, now)
+	}
+	r.session.unknown = nil
+}
+
+func (r *run) rememberObject(room *affinity.Room, f *flight, o object, now time.Time) {
+	at := state.Identity(f.candidate.Candidate.Connection)
+	switch o.kind {
+	case protocol.StoredItem:
+		if !r.job.Envelope.Unstored {
+			room.RecordPin(r.object(o.id), at, now)
+		}
+	case protocol.KeptObject:
+		room.RecordPin(r.object(o.id), at, now)
+	case protocol.SealedText:
+		room.RecordSeal(gateway.SealOf(o.id), f.candidate.AccountName, now)
+	case protocol.SealedState:
+		room.RecordPin(r.object(gateway.SealOf(o.id).ObjectID()), at, now)
+	}
+}
+
+// unseal finds the encrypted reasoning in the request that another account than the attempt's is known to have made, and
+// returns what to cut. Nothing is known of a text whose maker is forgotten in a session that only this account has served.
+func (f *flight) unseal(env *gateway.Envelope) []envelope.Cut {
+	r, here := f.run, f.candidate.AccountName
+	room, s := r.engine.Affinity, &f.run.session
+	if room == nil || !env.Operation.Converses() || s.bound && f.alone() {
+		return nil
+	}
+	cuts, lost := envelope.Unseal(env, string(f.candidate.Candidate.Model), func(seal gateway.Seal) bool {
+		if by, ok := room.PeekSeal(seal, f.attempt.BeganAt); ok {
+			return by != here
+		}
+		return s.bound // served by another account last, or by several
+	})
+	f.lost = lost
+	return cuts
+}
+
+// alone reports whether the attempt's account has given all answers of the session, which is bound.
+func (f *flight) alone() bool {
+	return f.run.session.bond.Sole(state.Identity(f.candidate.Candidate.Connection), f.candidate.AccountName)
+}
+
+// mixed reports whether other accounts than the attempt's have answered in the session.
+func (f *flight) mixed() bool { return f.lost != nil || f.run.session.bound && !f.alone() }
