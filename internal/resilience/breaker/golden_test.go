@@ -27,12 +27,21 @@ type script struct {
 	t       *testing.T
 	room    *Room
 	cfg     Config
+	start   time.Time
 	now     time.Time
+	sleep   func(time.Duration) // passes the time of a bubble; nil = now is a number
+	machine *machine            // the pure machine instead of the room
 	out     strings.Builder
-	handles map[string]*Handle
+	handles map[string]breakerHandle
 	bound   []func()
 	permits map[string]resilience.Permit
 	kept    map[string]resilience.Record
+}
+
+// breakerHandle is a handle of the room, or of the pure machine.
+type breakerHandle interface {
+	resilience.Handle
+	State(now time.Time) State
 }
 
 func TestGolden(t *testing.T) {
@@ -75,22 +84,34 @@ func at0(s []string, i int) string {
 }
 
 func play(t *testing.T, text string) string {
-	s := &script{t: t, now: t0, handles: map[string]*Handle{}, permits: map[string]resilience.Permit{},
-		kept: map[string]resilience.Record{}}
-	s.start()
+	return (&script{t: t, now: t0}).play(text)
+}
+
+func (s *script) play(text string) string {
+	s.start, s.handles, s.permits, s.kept = s.now, map[string]breakerHandle{}, map[string]resilience.Permit{}, map[string]resilience.Record{}
+	s.open()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			fmt.Fprintln(&s.out, line)
 			continue
 		}
-		fmt.Fprintf(&s.out, "[+%v] %s\n", s.now.Sub(t0), line)
+		fmt.Fprintf(&s.out, "[+%v] %s\n", s.now.Sub(s.start), line)
 		s.line(strings.Fields(line))
 	}
 	return s.out.String()
 }
 
-func (s *script) start() {
+// pass lets time pass.
+func (s *script) pass(d time.Duration) {
+	s.now = s.now.Add(d)
+	if s.sleep != nil {
+		s.sleep(d)
+		s.now = time.Now()
+	}
+}
+
+func (s *script) open() {
 	s.room = New(Options{Keep: func(r resilience.Record) { s.kept[r.Key] = r }, OnTransition: s.heard,
 		AttemptMax: 25 * time.Second})
 }
@@ -137,7 +158,7 @@ func (s *script) line(w []string) {
 	case "end":
 		s.permit(w[1]).Record(s.outcome(w[2], w[3:]), s.now)
 	case "wait":
-		s.now = s.now.Add(s.dur(w[1]))
+		s.pass(s.dur(w[1]))
 	case "peek":
 		s.show(s.handles[w[1]].Peek(&resilience.Ask{}, s.now))
 	case "show":
@@ -156,7 +177,7 @@ func (s *script) line(w []string) {
 	case "reset":
 		s.must(s.room.Reset(w[1], w[2], s.now))
 	case "restart":
-		s.start()
+		s.open()
 		for _, b := range s.bound {
 			b()
 		}
@@ -196,7 +217,13 @@ func (s *script) bind(w []string) {
 		c.Connection.MaxConcurrent, _ = strconv.Atoi(w[3])
 	}
 	cfg := s.cfg
-	b := func() { s.handles[w[1]] = s.room.Bind(c, cfg) }
+	b := func() {
+		if s.machine != nil {
+			s.handles[w[1]] = s.machine.bind(c, cfg)
+			return
+		}
+		s.handles[w[1]] = s.room.Bind(c, cfg)
+	}
 	b()
 	s.bound = append(s.bound, b)
 }
@@ -303,7 +330,7 @@ func (s *script) attempts(w []string) {
 			p.Alive(s.now)
 		}
 		p.Record(o, s.now)
-		s.now = s.now.Add(every)
+		s.pass(every)
 	}
 	fmt.Fprintf(&s.out, "    now %v\n", s.handles[w[1]].State(s.now))
 }
