@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"spillway/internal/lab/scenario"
 	"spillway/internal/lab/wire"
 )
 
@@ -26,7 +25,7 @@ type openCase struct {
 const redDot = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg=="
 
 func openCases() []openCase {
-	said := func(prompt string) string { return wire.Text(prompt, 0, 60) }
+	said := func(prompt string) string { return wire.Text(prompt, 0, answerWords) }
 	input := func(items string) string { return `{"model":"smart","input":[` + items + `]}` }
 	with := func(body, more string) string { return strings.TrimSuffix(body, "}") + more + "}" }
 	user := func(s string) string { return fmt.Sprintf(`{"type":"message","role":"user","content":%q}`, s) }
@@ -271,17 +270,17 @@ func (c openCase) faults(x exchange) []string {
 		out = append(out, "status "+text(r, "status"))
 	}
 	var kinds []string
-	said := ""
+	var said strings.Builder
 	items, _ := r["output"].([]any)
 	for _, it := range items {
 		kinds = append(kinds, text(it, "type"))
-		said += text(it, "content", 0, "text")
+		said.WriteString(text(it, "content", 0, "text"))
 		if text(it, "type") == "function_call" && (text(it, "name") != "weather" || text(it, "call_id") == "" || text(it, "arguments") != `{"city":"lab"}`) {
 			out = append(out, fmt.Sprintf("the call is %v", it))
 		}
 	}
-	if !slices.Equal(kinds, c.output) || said != c.text {
-		out = append(out, fmt.Sprintf("items %v saying %q, want %v saying %q", kinds, said, c.output, c.text))
+	if !slices.Equal(kinds, c.output) || said.String() != c.text {
+		out = append(out, fmt.Sprintf("items %v saying %q, want %v saying %q", kinds, said.String(), c.output, c.text))
 	}
 	return out
 }
@@ -313,10 +312,8 @@ func TestOpenResponsesCases(t *testing.T) {
 // A broken answer is noticed: every case of damage to a good one fails its test.
 func TestBrokenResponsesAreNoticed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
-		b.SourceOf(scenario.Source{Name: "good", Tokens: 6})
-		b.Open(providers("good") + combo("good"))
+		b.openBehind(nil)
 		c := openCases()[0]
-		c.text = wire.Text("Greet me briefly.", 0, 6)
 		whole := b.Exchange("POST", "/v1/responses", c.body)
 		if f := c.faults(whole); f != nil {
 			t.Fatal(f)

@@ -94,16 +94,16 @@ func (x exchange) final() map[string]any {
 
 func chatRows() []asking {
 	const path, whole, chunk = "/v1/chat/completions", "CreateChatCompletionResponse", "CreateChatCompletionStreamResponse"
-	full := wire.Text("hi", 0, 60)
+	full := wire.Text("hi", 0, answerWords)
 	return []asking{
 		{"chat", path, chatAsks("hi", ""), whole, func(x exchange) bool {
-			return x.finish() == "stop" && text(x.parsed(), "choices", 0, "message", "content") == full && number(x.parsed(), "usage", "completion_tokens") == 60
+			return x.finish() == "stop" && text(x.parsed(), "choices", 0, "message", "content") == full && number(x.parsed(), "usage", "completion_tokens") == answerWords
 		}},
 		{"chat stream", path, chatAsks("hi", inStream), chunk, func(x exchange) bool {
 			return x.finish() == "stop" && x.joined("content") == full && at(x.last(), "usage") == nil
 		}},
 		{"chat stream with usage", path, chatAsks("hi", withUsage), chunk, func(x exchange) bool {
-			return x.finish() == "stop" && x.joined("content") == full && number(x.last(), "usage", "completion_tokens") == 60 &&
+			return x.finish() == "stop" && x.joined("content") == full && number(x.last(), "usage", "completion_tokens") == answerWords &&
 				len(at(x.last(), "choices").([]any)) == 0
 		}},
 		{"chat tool", path, chatAsks("call the tool", chatTools), whole, func(x exchange) bool {
@@ -117,10 +117,10 @@ func chatRows() []asking {
 		{"chat tool required", path, chatAsks("hi", chatTools+`,"tool_choice":"required"`), whole, func(x exchange) bool { return x.finish() == "tool_calls" }},
 		{"chat tool forbidden", path, chatAsks("call the tool", chatTools+`,"tool_choice":"none"`), whole, func(x exchange) bool { return x.finish() == "stop" }},
 		{"chat refusal", path, chatAsks("refuse this", ""), whole, func(x exchange) bool {
-			return at(x.parsed(), "choices", 0, "message", "content") == nil && text(x.parsed(), "choices", 0, "message", "refusal") == wire.Text("refuse this", 0, 60)
+			return at(x.parsed(), "choices", 0, "message", "content") == nil && text(x.parsed(), "choices", 0, "message", "refusal") == wire.Text("refuse this", 0, answerWords)
 		}},
 		{"chat refusal stream", path, chatAsks("refuse this", inStream), chunk, func(x exchange) bool {
-			return x.joined("content") == "" && x.joined("refusal") == wire.Text("refuse this", 0, 60)
+			return x.joined("content") == "" && x.joined("refusal") == wire.Text("refuse this", 0, answerWords)
 		}},
 		{"chat content filter", path, chatAsks("filter the answer", ""), whole, func(x exchange) bool { return x.finish() == "content_filter" }},
 		{"chat content filter stream", path, chatAsks("filter the answer", inStream), chunk, func(x exchange) bool { return x.finish() == "content_filter" }},
@@ -133,7 +133,7 @@ func chatRows() []asking {
 
 func responsesRows() []asking {
 	const path = "/v1/responses"
-	full := wire.Text("hi", 0, 60)
+	full := wire.Text("hi", 0, answerWords)
 	reasoning := `,"reasoning":{"effort":"low","summary":"auto"}`
 	// each row asks twice, whole and inStream: the final response is the same
 	twice := func(name, body string, holds func(r map[string]any) bool) []asking {
@@ -146,7 +146,7 @@ func responsesRows() []asking {
 	var out []asking
 	for _, pair := range [][]asking{
 		twice("responses", responsesAsks("hi", ""), func(r map[string]any) bool {
-			return text(r, "status") == "completed" && text(r, "output", 0, "content", 0, "text") == full && number(r, "usage", "output_tokens") == 60
+			return text(r, "status") == "completed" && text(r, "output", 0, "content", 0, "text") == full && number(r, "usage", "output_tokens") == answerWords
 		}),
 		twice("responses that repeats the request", responsesAsks("hi", `,"instructions":"be brief","temperature":0.5,"metadata":{"a":"b"},"max_output_tokens":500,"text":{"verbosity":"low"}`),
 			func(r map[string]any) bool {
@@ -230,9 +230,12 @@ var firsts = map[string]*lab.Fault{
 	"behind a stream without content": {Kind: fault.MetadataOnly}, "behind a reset": {Kind: fault.ResetAfterHeaders}, "behind silence": {Kind: fault.Silence},
 }
 
+// answerWords is the length of the answers here: each event is validated, and one is like the other.
+const answerWords = 8
+
 // openBehind opens a gateway over a good source with a first one before it.
 func (b *bubble) openBehind(first *lab.Fault) {
-	b.Source("good")
+	b.SourceOf(scenario.Source{Name: "good", Tokens: answerWords})
 	if first == nil {
 		b.Open(providers("good") + combo("good"))
 		return
