@@ -87,5 +87,6 @@ func providersPage() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s | %s |\n", p.Name, strings.ReplaceAll(p.Protocols, " ", ", "), p.BaseURL, strings.Join(vars, ", "), yes(p.Auto))
 	}
+	b.WriteString(builtinRules())
 	return b.String()
 }

@@ -45,7 +45,7 @@ func hostRules() []Rule {
 		{ID: "moonshot-per-day", Provider: kimi, ErrorType: "rate_limit_reached_error", Text: `\btpd\b|per day`, Status: on(200, 429), Kind: new(gateway.QuotaExhausted), IgnoreHintBelow: 10 * time.Minute},
 
 		{ID: "openrouter-key-limit", Provider: "openrouter*", Status: on(200, 402, 403), Text: "key limit exceeded", Kind: new(gateway.QuotaExhausted), Scope: new(gateway.ScopeAccount)},
-		{ID: "fireworks-suspended", Provider: "fireworks*", Status: on(412), Text: "suspended", Kind: new(gateway.CreditsExhausted)},
+		{ID: "fireworks-suspended", Provider: "fireworks*", Status: on(412), Code: "precondition_failed", Text: "suspended", Kind: new(gateway.CreditsExhausted)},
 		{ID: "together-context", Provider: "together*", Status: on(403, 422), Text: "context length|input token count|max_new_tokens", Kind: new(gateway.Alive), Reason: new(gateway.ContextTooLong)},
 		{ID: "xai-content", Provider: "xai*|grok*|x", Status: on(200, 400, 403), Text: "violates usage guidelines", Kind: new(gateway.ContentRefused)},
 
@@ -116,7 +116,9 @@ func relayRules() []Rule {
 		{ID: "relay-saturated", Status: on(200, 429), Text: "负载已饱和", Kind: new(gateway.RateLimited), Scope: new(gateway.ScopeModel)},
 		{ID: "relay-no-channel", ErrorType: newAPI, Code: "model_not_found|get_channel_failed|channel:no_available_key", Kind: new(gateway.ModelUnavailable), Cooldown: time.Minute},
 		{ID: "relay-token-model", ErrorType: newAPI, Status: on(400, 403), Text: "无权访问|无权使用|no access to model|not allowed to use model", Kind: new(gateway.ModelUnavailable), Cooldown: time.Hour},
-		{ID: "relay-token-spent", ErrorType: newAPI, Status: on(200, 401, 403, 429), Text: "额度已用尽|额度不足|预扣费额度失败|quota is not enough|quota exhausted|余额不足", Kind: new(gateway.CreditsExhausted)},
+		// The balance does not cover what this one request might cost; smaller ones may still pass, so it ends nothing.
+		{ID: "relay-precharge", ErrorType: newAPI, Status: on(200, 403, 429), Text: "预扣费额度失败|pre-consume", Kind: new(gateway.QuotaExhausted), Cooldown: 2 * time.Minute},
+		{ID: "relay-token-spent", ErrorType: newAPI, Status: on(200, 401, 403, 429), Text: "额度已用尽|额度不足|quota is not enough|quota exhausted|余额不足", Kind: new(gateway.CreditsExhausted)},
 		{ID: "relay-token-refused", ErrorType: newAPI, Status: on(400, 401, 403), Text: "无效的令牌|令牌已过期|令牌状态不可用|未提供令牌|不在令牌允许访问的列表|invalid token|token expired", Kind: new(gateway.AuthError)},
 		{ID: "relay-user-banned", ErrorType: newAPI, Status: on(401, 403), Text: "用户已被封禁|user has been banned", Kind: new(gateway.Banned)},
 		{ID: "relay-sensitive", ErrorType: newAPI, Code: "sensitive_words_detected|prompt_blocked", Kind: new(gateway.ContentRefused)},
