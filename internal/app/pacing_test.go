@@ -123,7 +123,6 @@ func TestDeclaredRatesAreNeverExceeded(t *testing.T) {
 	})
 }
 
-
 func offsets(began time.Time, at []time.Time) (out []time.Duration) {
 	for _, t := range at {
 		out = append(out, t.Sub(began).Round(time.Second))

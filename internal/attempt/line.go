@@ -46,19 +46,9 @@ func (r *run) tooLate(step next.Step, limit time.Time) (at time.Time, late bool)
 	return step.Until, true
 }
 
-// unproven reports whether candidates wait to prove themselves while none of the pool has: then nobody knows how fast the
-// pool serves, and each gives way with the time that the request itself has waited.
-func (r *run) unproven(set []int) bool {
-	if r.plan.Proven {
-		return false
-	}
-	for _, id := range set {
-		if r.plan.Ruling(id).Reason == gateway.Unproven {
-			return true
-		}
-	}
-	return false
-}
+// unproven reports whether no candidate of the pool has proven itself: then nobody knows how fast the pool serves, and
+// the caps of the unproven give way with the time that the request itself has waited.
+func (r *run) unproven() bool { return !r.plan.Proven && len(r.job.Pool.Candidates) > 1 }
 
 // queueFull is the error of a request that may not stand in line. What an upstream said to it before is more useful.
 func (r *run) queueFull(wait time.Duration, message string) *gateway.Error {

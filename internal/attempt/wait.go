@@ -101,7 +101,7 @@ func (r *run) joinQueue(step next.Step, now time.Time) *gateway.Error {
 	for i, id := range step.Set {
 		set[i] = r.job.Pool.Candidates[id].Gate.Key()
 	}
-	entry := queue.Entry{Key: r.job.Journey.ClientKey, Set: set, Connections: 1, Until: r.deadline, Blind: r.unproven(step.Set)}
+	entry := queue.Entry{Key: r.job.Journey.ClientKey, Set: set, Connections: 1, Until: r.deadline, Blind: r.unproven()}
 	w, refused := r.engine.Queues.Pool(r.job.Pool.Name).Join(entry, r.job.Queue, now)
 	if refused != nil {
 		return r.queueFull(refused.RetryAfter, fmt.Sprintf("%d requests already wait for this model", refused.Depth))

@@ -132,19 +132,29 @@ func (p *permit) hear() bool {
 	return first
 }
 
+// known is what was learned and has to survive a restart: the limits, and that nothing is left.
+func (s *state) known() (k [4]int) {
+	k[0], k[1] = s.requests.Limit, s.tokens.Limit
+	for i, l := range []*learned{&s.requests, &s.tokens} {
+		if l.Rested {
+			k[2+i] = int(l.ResetAt.Unix())
+		}
+	}
+	return k
+}
+
 // hear takes facts, and tells who may want to know.
 func (c *cell) hear(f facts, t ticket, first bool, l limits, now time.Time) {
 	c.Lock()
 	before := &c.State
-	held, limit, canary := before.rests(1, now).no, [2]int{before.requests.Limit, before.tokens.Limit}, before.canaryAt
+	held, known, canary := before.rests(1, now).no, before.known(), before.canaryAt
 	c.State.hear(f, t, first, now)
 	s := &c.State
 	rests := s.rests(1, now).no
 	hot := s.requests.watched(now) || s.tokens.watched(now) || !s.canaryAt.IsZero()
 	changed := c.hot.Load() != hot
 	c.hot.Store(hot)
-	learned := held != rests || limit != [2]int{s.requests.Limit, s.tokens.Limit}
-	pending := c.Note(memory.News{At: now, Keep: learned || s.worthKeeping(l, now)})
+	pending := c.Note(memory.News{At: now, Keep: known != s.known() || s.worthKeeping(l, now)})
 	freed := held && !rests || !canary.IsZero() && s.canaryAt.IsZero()
 	c.Unlock()
 	if changed {

@@ -1,7 +1,6 @@
 package rate
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -143,10 +142,4 @@ func checkUntil(t *rapid.T, h *Handle, ask *resilience.Ask, ruling resilience.Ru
 func candidate(l gateway.RateLimits) gateway.Candidate {
 	return gateway.Candidate{Model: "m", Connection: &gateway.Connection{ID: "c", Account: "acct", Identity: "c#1", RateLimits: l,
 		Provider: &gateway.Provider{ID: "p"}}}
-}
-
-func ExampleConfig() {
-	c, _ := Preset("omniroute-apikey")
-	fmt.Println(c.Learn, c.Preflight)
-	// Output: true false
 }
