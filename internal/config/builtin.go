@@ -71,13 +71,14 @@ func (s *Settings) validate(prefix string) []Problem {
 	room("resilience.lockout", s.Lockout.Validate())
 	room("resilience.pacing", s.Pacing.Gate.Validate())
 	room("resilience.pacing.queue", s.Pacing.Queue.Validate())
+	room("resilience.pacing.rates", s.Pacing.Rates.Validate())
 	room("resilience.streams.watchdog", s.Streams.Watchdog.Validate())
 	room("resilience.health", s.Health.Validate())
 	room("resilience.outage", s.Outage.Validate())
 	room("resilience.affinity", s.Affinity.Validate())
 	room("resilience.streams", s.Streams.Validate())
 	room("timeouts", s.Timeouts.Validate())
-	return out
+	return append(out, s.tooLarge(prefix)...)
 }
 
 // placed is a problem at the place where path is written; else where a value of its room that the message names is, else

@@ -3,14 +3,15 @@ package config
 import (
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // environment reads SPILLWAY_ variables, one per setting: SPILLWAY_RESILIENCE_BREAKER_CONSEC_THRESHOLD, or
 // SPILLWAY_TIMEOUTS_IDLE. Values are text and never read as YAML; lists are separated by commas.
-func environment(env func(string) (string, bool), t reflect.Type) (root *node, names []string) {
-	root = &node{kind: mapNode}
-	for _, l := range leavesOf(t, "") {
-		name := EnvName(l.path)
+func environment(env func(string) (string, bool)) *node {
+	root := &node{kind: mapNode}
+	for _, l := range variables() {
+		name := l.variable
 		value, ok := env(name)
 		if !ok {
 			continue
@@ -26,11 +27,19 @@ func environment(env func(string) (string, bool), t reflect.Type) (root *node, n
 				leafNode.vals = append(leafNode.vals, scalar(part))
 			}
 		}
-		names = append(names, name)
 		root.put(strings.Split(l.path, "."), leafNode)
 	}
-	return root, names
+	return root
 }
+
+// variables are the leaves that a variable may set.
+var variables = sync.OnceValue(func() []leaf {
+	out := leavesOf(reflect.TypeFor[envShape](), "")
+	for i := range out {
+		out[i].variable = EnvName(out[i].path)
+	}
+	return out
+})
 
 // EnvName is the variable that sets a path, as in resilience.breaker.open_max.
 func EnvName(path string) string {

@@ -77,7 +77,7 @@ func Load(src Source) (*Config, error) {
 	if l.ctx == nil {
 		l.ctx = context.Background()
 	}
-	envTree, _ := environment(src.Env, reflect.TypeFor[envShape]())
+	envTree := environment(src.Env)
 	l.environmentInto(envTree)
 	name, data, ok := l.open()
 	if ok {

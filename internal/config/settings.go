@@ -234,7 +234,7 @@ func effective(class gateway.Class, chain []layer) *Settings {
 func (s *Settings) Explain(class gateway.Class) []Setting {
 	have, def := reflect.ValueOf(tree{s.Resilience, s.Timeouts}), reflect.ValueOf(builtin(s.Profile, class))
 	var out []Setting
-	for _, l := range leavesOf(reflect.TypeFor[tree](), "") {
+	for _, l := range settings() {
 		out = append(out, Setting{l.path, plainValue(have.FieldByIndex(l.index)), plainValue(def.FieldByIndex(l.index)), s.Origin(l.path)})
 	}
 	return out

@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"spillway/internal/gateway"
@@ -59,10 +60,14 @@ var (
 
 // leaf is one setting of a struct tree: a field that holds a value, a list or a map, not a struct of settings.
 type leaf struct {
-	path  string
-	index []int
-	typ   reflect.Type
+	path     string
+	index    []int
+	typ      reflect.Type
+	variable string // its environment variable; only of those in variables
 }
+
+// settings are the leaves of everything that is layered.
+var settings = sync.OnceValue(func() []leaf { return leavesOf(reflect.TypeFor[tree](), "") })
 
 // leavesOf lists the settings of a struct, depth first.
 func leavesOf(t reflect.Type, path string) []leaf {
@@ -76,7 +81,7 @@ func leavesOf(t reflect.Type, path string) []leaf {
 			}
 			continue
 		}
-		out = append(out, leaf{p, f.index, f.typ})
+		out = append(out, leaf{path: p, index: f.index, typ: f.typ})
 	}
 	return out
 }
