@@ -37,7 +37,7 @@ func TestMetricsTable(t *testing.T) {
 	for _, m := range name.FindAllStringSubmatch(read(t, "guide/metrics.md"), -1) {
 		have[m[1]] = true
 	}
-	for _, m := range name.FindAllStringSubmatch(read(t, "../internal/app/metrics.go"), -1) {
+	for _, m := range name.FindAllStringSubmatch(read(t, "../internal/app/metrics.go")+read(t, "../internal/app/cache.go"), -1) {
 		want[m[1]] = true
 	}
 	for m := range want {

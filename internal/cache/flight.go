@@ -38,6 +38,7 @@ type Flight struct {
 	base    int64           // offset of buf in the answer
 	counted int64           // of buf, with of.bytes
 	readers map[*Reader]struct{}
+	live    int // readers that were not cut off
 	over    *End
 	left    bool // everybody left before the end
 	closed  bool // nobody may join
@@ -108,6 +109,7 @@ func (f *Flight) join() *Reader {
 	}
 	r := &Reader{flight: f, wake: make(chan struct{}, 1)}
 	f.readers[r] = struct{}{}
+	f.live++
 	return r
 }
 
@@ -176,6 +178,7 @@ func (f *Flight) shut(lead int64) {
 		case r.cut:
 		case r.pos < lead && lost(f.window, f.end(), r.pos):
 			r.cut = true
+			f.live-- // never the last one: the fastest stays
 			r.tell()
 		default:
 			low = min(low, r.pos)
@@ -202,11 +205,13 @@ func (f *Flight) give(n int64) {
 
 func (f *Flight) end() int64 { return f.base + int64(len(f.buf)) }
 
-// lead is how far the fastest reader is.
+// lead is how far the fastest reader is. One that was cut off may be stuck: nobody waits for it.
 func (f *Flight) lead() int64 {
 	lead := f.base
 	for r := range f.readers {
-		lead = max(lead, r.pos)
+		if !r.cut {
+			lead = max(lead, r.pos)
+		}
 	}
 	return lead
 }
@@ -234,7 +239,7 @@ func (f *Flight) End(e End) {
 	}
 	f.over = &e
 	f.wake()
-	if len(f.readers) == 0 {
+	if f.live == 0 {
 		f.give(f.counted)
 	}
 }
@@ -296,7 +301,10 @@ func (r *Reader) Leave() {
 	}
 	r.gone = true
 	delete(f.readers, r)
-	last := len(f.readers) == 0
+	if !r.cut {
+		f.live--
+	}
+	last := f.live == 0 && !r.cut
 	if last && f.over != nil {
 		f.give(f.counted)
 	}

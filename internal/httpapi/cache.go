@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"spillway/internal/attempt"
@@ -91,6 +92,9 @@ func (q *request) copiedHeaders(set *headerSetter, j *gateway.Journey, a *gatewa
 		}
 		set.one("Content-Length", strconv.Itoa(len(a.Body)))
 	}
+	if a.Dropped != nil {
+		set.one("X-Spillway-Dropped", strings.Join(a.Dropped, ", "))
+	}
 	h["X-Spillway-Source"] = fromCache
 	set.one("X-Spillway-Provider", string(q.copied.served.Provider))
 	set.one("X-Spillway-Model", string(q.copied.served.Model))
@@ -109,12 +113,13 @@ type tee struct {
 	copy  *cache.Copy
 	entry cache.Entry
 	proof attempt.Proof // zero until the answer has ended: no proof
+	less  bool          // parts of the request did not go upstream
 }
 
 // Commit implements attempt.Door.
 func (t *tee) Commit(a *gateway.Answer) error {
 	t.entry.Stream, t.entry.Served = a.Stream, a.Candidate.Target()
-	t.entry.ContentType = a.Header["Content-Type"]
+	t.entry.ContentType, t.less = a.Header["Content-Type"], a.Dropped != nil
 	t.copy.Add(a.Body)
 	return t.Door.Commit(a)
 }
@@ -141,7 +146,8 @@ func (s *share) run(ctx context.Context) *gateway.Error {
 		return gerr
 	}
 	proof := cache.Proof(t.proof)
-	proof.Mended = proof.Mended || job.Pool != pool || gerr != nil // another combo has stood in: not what the key names
+	// Where another combo has stood in, or parts of the request were dropped, it is not the answer to what the key names.
+	proof.Mended = proof.Mended || t.less || job.Pool != pool || gerr != nil
 	t.entry.At = time.Now()
 	q.api.Cache.Record(s.key, t.entry, t.copy, proof)
 	return gerr
