@@ -130,3 +130,33 @@ func TestAIMDProperties(t *testing.T) {
 		}
 	})
 }
+
+// A limit of one that is refused all the same pauses, longer each time, until a success; no refusal of a hint or of the
+// same congestion does.
+func TestAIMDFloorPauses(t *testing.T) {
+	cfg := Default().AIMD
+	s := state{engaged: true, limit: 1, cutAt: at(-5), successAt: at(-1)}
+	now := t0
+	for i, want := range []time.Duration{500 * time.Millisecond, sec, 2 * sec, 4 * sec, 8 * sec, 8 * sec} {
+		s = congested(cfg, s, congestion{inFlight: 1, beganAt: now}, now)
+		if got := held(cfg, &s, now).Sub(now); got != want {
+			t.Errorf("refusal %d pauses %s, want %s", i+1, got, want)
+		}
+		if !held(cfg, &s, now.Add(want)).IsZero() {
+			t.Errorf("pause %d does not end", i+1)
+		}
+		now = now.Add(want + time.Millisecond)
+	}
+	same := congested(cfg, s, congestion{inFlight: 1, beganAt: s.cutAt}, now)
+	hinted := congested(cfg, s, congestion{inFlight: 1, hinted: true, beganAt: now}, now)
+	if same.floored != s.floored || !held(cfg, &hinted, now).IsZero() && hinted.holdAt != s.holdAt {
+		t.Error("only a new refusal without a hint pauses")
+	}
+	s = succeeded(cfg, s, 1, now)
+	if s.floored != 0 || !held(cfg, &s, now).IsZero() {
+		t.Error("a success ends the pause")
+	}
+	if s = congested(cfg, state{engaged: true, limit: 8, cutAt: at(-5)}, congestion{inFlight: 8, beganAt: t0}, t0); !held(cfg, &s, t0).IsZero() {
+		t.Error("what can be cut is cut")
+	}
+}

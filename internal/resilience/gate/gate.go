@@ -87,7 +87,7 @@ type Handle struct {
 
 	connCap, modelCap int
 	capped            bool // one of the four caps is set
-	fixed             int // Limit while AIMD is not engaged
+	fixed             int  // Limit while AIMD is not engaged
 	provider          *counter
 	conn              *counter
 	model             *counter

@@ -395,3 +395,38 @@ func BenchmarkGrantWithTenThousandInLine(b *testing.B) {
 		r.Wake()
 	}
 }
+
+// Who waits for something that grows with the wait is not refused for the speed of what was served before; for the depth
+// it is.
+func TestPoolBlindWaitIsNotComputed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{}).Pool("p")
+		cfg := Config{MaxQueueDepth: 6}
+		var in []*Waiter
+		for range 5 {
+			w, _ := p.Join(Entry{Key: "k", Connections: 1}, cfg, time.Now())
+			in = append(in, w)
+		}
+		for _, w := range in[:4] {
+			time.Sleep(10 * time.Second)
+			w.Leave(true)
+		}
+		soon := time.Now().Add(time.Second)
+		if _, no := p.Join(Entry{Key: "k", Connections: 1, Until: soon}, cfg, time.Now()); no == nil || !no.Computed {
+			t.Errorf("one place per 10 s is too slow: %+v", no)
+		}
+		for range 5 {
+			w, no := p.Join(Entry{Key: "k", Connections: 1, Until: soon, Blind: true}, cfg, time.Now())
+			if no != nil {
+				t.Fatalf("%+v", no)
+			}
+			in = append(in, w)
+		}
+		if _, no := p.Join(Entry{Key: "k", Connections: 1, Until: soon, Blind: true}, cfg, time.Now()); no == nil {
+			t.Error("the depth holds for everybody")
+		}
+		for _, w := range in {
+			w.Leave(false)
+		}
+	})
+}
