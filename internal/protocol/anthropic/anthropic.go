@@ -62,11 +62,18 @@ type errorObject struct {
 	Code    string `json:"code"`
 	Param   string `json:"param,omitzero"`
 	Status  int    `json:"status,omitzero"` // in streams
+	// Details has the code once more, where the SDKs of the API's second version look for one.
+	Details errorDetails `json:"details"`
 	protocol.Extra
 }
 
+type errorDetails struct {
+	Code string `json:"error_code"`
+}
+
 func appendError(dst []byte, e *gateway.Error, inStream bool) []byte {
-	o := errorObject{Type: protocol.TypeOf(e, types), Message: protocol.MessageOf(e), Code: string(e.Code), Param: e.Param, Extra: protocol.ExtraOf(e)}
+	o := errorObject{Type: protocol.TypeOf(e, types), Message: protocol.MessageOf(e), Code: string(e.Code), Param: e.Param,
+		Details: errorDetails{string(e.Code)}, Extra: protocol.ExtraOf(e)}
 	if inStream {
 		o.Status = e.HTTPStatus()
 	}

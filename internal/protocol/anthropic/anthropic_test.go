@@ -136,7 +136,7 @@ func TestP76ErrorAfterContent(t *testing.T) {
 	}
 	out := string(Family{}.StreamError(nil, &gateway.Error{Code: gateway.UpstreamStreamError, Status: 529, Message: "m"}, &st))
 	want := "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":1}\n\n" +
-		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\",\"code\":\"upstream_stream_error\",\"status\":529}}\n\n"
+		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\",\"code\":\"upstream_stream_error\",\"status\":529,\"details\":{\"error_code\":\"upstream_stream_error\"}}}\n\n"
 	if d := cmp.Diff(want, out); d != "" || st.Open != 0 || !st.Closed {
 		t.Error(d)
 	}
