@@ -36,7 +36,7 @@ func TestGoldenThroughBothDrivers(t *testing.T) {
 				sameLines(t, (&script{t: t, now: time.Now(), sleep: time.Sleep}).play(string(text)), string(golden))
 			})
 		})
-		if name == "auto" || name == "orders" {
+		if name == "auto" || strings.HasSuffix(name, "orders") {
 			continue
 		}
 		t.Run(name+"/machine", func(t *testing.T) {

@@ -50,6 +50,24 @@ import (
 //	8   noise takes nobody out for long        TestNoiseOpensNothing; whole gateway: app TestHealthySourceWithEmptyAnswers
 //	9   the dead cost a bounded number         TestDeadSourceCostsABoundedNumber
 
+// Which trace of testdata or test proves which item of the presets' own lists. Every trace runs through the room, the room
+// in virtual time and, where no order or group is in it, the pure machine (TestGoldenThroughBothDrivers).
+//
+//	OmniRoute 5/8, 7/12, 2      omniroute_oauth, omniroute_apikey, omniroute_local; cooldowns and locks: testdata of
+//	                            the rooms cooldown and lockout
+//	PolyGateway 1-10            polygateway, by number; 8 and "warm sudden death" there as well
+//	  rate trip tops the count  polygateway: fails=5 of the rate trips
+//	  EWMA, recovery climb      health TestEWMA, TestDriftToOne; P2C: route/strategy TestHealthAwareDistribution
+//	  demotion                  attempt/next TestRules
+//	  AIMD, paced, all paced    gate TestAIMD*, TestPacedAndLimit; app TestQueueAtACap
+//	AutoRouter A.14, breaker    autorouter, autorouter_orders; defaults: TestPresetNumbers; overrides: TestYAML
+//	  failover config           app TestFailoverOptions
+//	  balancer                  attempt/next TestAnyRequest; route/strategy TestRank; gate TestAllOrNothing
+//	  affinity                  affinity TestStep, TestProperties; app/affinity_test.go
+//	  queue                     queue TestLine*, TestPool*; slots: app invariants after every test
+//	  proxy                     app/regress_test.go, abort_test.go; count_tokens: app TestCountTokensOpensNothing
+//	  rules                     verdict/rules_test.go
+
 // P5 over whole traces: from any closed state, outcomes that are neutral or throttled move neither counters nor phase.
 func TestNeutralTracesMoveNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
