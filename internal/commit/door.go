@@ -200,6 +200,12 @@ func (d *Door) Fail(e *gateway.Error, st *protocol.StreamState) error {
 		return errClosed
 	}
 	d.closed = true // nothing follows an error, no heartbeat either
+	if st == nil {
+		st = &protocol.StreamState{}
+	}
+	if st.Created == 0 {
+		st.Created = d.began.Unix() // of an answer that the upstream did not begin, or did not date
+	}
 	return d.write(d.o.Family.StreamError(nil, e, st), time.Now())
 }
 

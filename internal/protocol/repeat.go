@@ -2,25 +2,31 @@ package protocol
 
 import "bytes"
 
-// Repeat recognises the next plain text delta of a stream without reading it as JSON. The deltas of one stream are equal
-// but for their text, so once one was read, an event with the same name, the same bytes before and behind the text, and
-// a plain string between says the same. Anything else (escapes, usage, another choice) does not match and is read.
+// Repeat recognises the next plain text delta of a stream without splitting it into lines or reading it as JSON. The
+// deltas of one stream are equal but for their text, so once one was read, a block with the same bytes before and behind
+// the text, and a plain string between, says the same. Anything else (escapes, usage, another choice) does not match and
+// is read.
 //
 // A Repeat belongs to one stream. The zero value knows nothing and matches nothing.
 type Repeat struct {
-	name, prefix, suffix []byte
-	known                bool
+	head, tail []byte // of the whole block: lines before the text, quote and blank line behind it
+	data       int    // offset of the data in the block
+	behind     int    // bytes of the block behind the data
 }
 
 // longestRepeat bounds what is remembered of one event.
 const longestRepeat = 4 << 10
 
-// Learn remembers an event that Family.Event read as s. member is the quoted name of the member that holds the text in
-// a plain delta of the family, as in `"content"`. Only events that are nothing but a text delta, and in which the member
-// stands once, are remembered.
-func (r *Repeat) Learn(name, data []byte, member string, s *Signal) {
-	if s.Flags != Content|Text || len(data) > longestRepeat {
+// Learn remembers a block, raw with its one line of data, that Family.Event read as s. member is the quoted name of the
+// member that holds the text in a plain delta of the family, as in `"content"`. Only blocks that are nothing but a text
+// delta, and in which the member stands once, are remembered.
+func (r *Repeat) Learn(raw, data []byte, member string, s *Signal) {
+	if s.Flags != Content|Text || len(raw) > longestRepeat {
 		return
+	}
+	start := bytes.Index(raw, data)
+	if start < 0 || !endsBlock(raw[start+len(data):]) {
+		return // written in several lines, or with line breaks that need a closer look
 	}
 	at := bytes.Index(data, []byte(member))
 	if at < 0 || bytes.Contains(data[at+1:], []byte(member)) {
@@ -44,14 +50,13 @@ func (r *Repeat) Learn(name, data []byte, member string, s *Signal) {
 	if end == len(data) || end == at {
 		return
 	}
-	r.name = append(r.name[:0], name...)
-	r.prefix = append(r.prefix[:0], data[:at]...)
-	r.suffix = append(r.suffix[:0], data[end:]...)
-	r.known = true
+	r.head = append(r.head[:0], raw[:start+at]...)
+	r.tail = append(r.tail[:0], raw[start+end:]...)
+	r.data, r.behind = start, len(raw)-start-len(data)
 }
 
-// TextBytes is how many bytes of text an event holds that matched.
-func (r *Repeat) TextBytes(data []byte) int { return len(data) - len(r.prefix) - len(r.suffix) }
+// endsBlock reports whether what follows the data ends the block beyond doubt.
+func endsBlock(rest []byte) bool { return string(rest) == "\n\n" || string(rest) == "\r\n\r\n" }
 
 // TextBytes counts the bytes of the strings that an event has as values of a member, escapes as they are written. member
 // is quoted, as Family.TextMember says it.
@@ -78,16 +83,22 @@ func TextBytes(data []byte, member string) (n int) {
 	}
 }
 
-// Match reports whether an event is a plain text delta like the one learned.
-func (r *Repeat) Match(name, data []byte) bool {
-	if !r.known || len(data) <= len(r.prefix)+len(r.suffix) || !bytes.HasPrefix(data, r.prefix) ||
-		!bytes.HasSuffix(data, r.suffix) || !bytes.Equal(name, r.name) {
-		return false
+// Match reports whether buf, which begins where a block begins, begins with a plain text delta like the one learned: its
+// length in bytes, and how many of them are text. 0 = it does not, or not all of it is there.
+func (r *Repeat) Match(buf []byte) (n, text int) {
+	from := len(r.head)
+	if from == 0 || !bytes.HasPrefix(buf, r.head) {
+		return 0, 0
 	}
-	for _, c := range data[len(r.prefix) : len(data)-len(r.suffix)] {
-		if c < 0x20 || c == '"' || c == '\\' {
-			return false
-		}
+	at := from
+	for at < len(buf) && buf[at] >= 0x20 && buf[at] != '"' && buf[at] != '\\' {
+		at++
 	}
-	return true
+	if at == from || !bytes.HasPrefix(buf[at:], r.tail) { // the tail begins with the quote
+		return 0, 0
+	}
+	return at + len(r.tail), at - from
 }
+
+// Data is the data of a block that matched.
+func (r *Repeat) Data(raw []byte) []byte { return raw[r.data : len(raw)-r.behind] }

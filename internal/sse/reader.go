@@ -176,6 +176,23 @@ func (r *Reader) Next() (ev Event, ok bool, err error) {
 	return Event{}, false, r.err
 }
 
+// Ahead is what is buffered from the beginning of the next event on, for callers that know an event when they see its
+// bytes; nil while a part of it has been read as lines already.
+func (r *Reader) Ahead() []byte {
+	if r.line != r.start || r.afterCR || !r.begun || r.err != nil {
+		return nil
+	}
+	return r.buf[r.start:min(r.end, r.start+r.max)]
+}
+
+// Pass takes the first n bytes of Ahead, which are one whole event that ends in LF, and returns them as Event.Raw.
+func (r *Reader) Pass(n int) []byte {
+	raw := r.buf[r.start : r.start+n]
+	r.start += n
+	r.line, r.prevBare = r.start, false
+	return raw
+}
+
 // nextLine finds the line at r.line: its bytes without terminator, and the length of the terminator. A CR ends a line
 // at once; an LF behind it is taken when it comes. The blank line is the exception: its LF should travel with the
 // event, so a CR that may be half of a CRLF waits for the next byte, unless the line before showed that this stream
