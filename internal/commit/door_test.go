@@ -315,11 +315,8 @@ func TestFail(t *testing.T) {
 				if err := d.Fail(broken, st); err != nil {
 					t.Fatalf("%s: %v", p, err)
 				}
-				var again protocol.StreamState
-				want := string(family.StreamError(nil, broken, nil))
-				if committed {
-					want = string(family.StreamError(nil, broken, &again))
-				}
+				again := protocol.StreamState{Created: d.began.Unix()}
+				want := string(family.StreamError(nil, broken, &again))
 				if have := c.list()[before].text; have != want || !strings.Contains(have, broken.Message) {
 					t.Errorf("%s: %q, want %q", p, have, want)
 				}
