@@ -314,3 +314,49 @@ func TestBuiltinRulesOfRealProviders(t *testing.T) {
 		})
 	}
 }
+
+// A refusal with a 4xx of the account's own goes elsewhere, streamed or not, also from inside a nested combo.
+func TestP10P15P16RefusalsFailOver(t *testing.T) {
+	for _, status := range []int{401, 402, 403, 429} {
+		for _, nested := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d nested %t", status, nested), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, b *bubble) {
+					b.Handle("a", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, status, `{"error":{"message":"no"}}`) })
+					b.Handle("b", fine)
+					conf := combo("a", "b")
+					if nested {
+						conf = "combos:\n  - {name: inner, strategy: priority, targets: [a/m]}\n  - {name: smart, strategy: priority, targets: [{combo: inner}, b/m]}\n"
+					}
+					b.Open(providers("a", "b") + conf)
+					for _, stream := range []bool{true, false} {
+						if r := b.Ask(chat(stream)); !isFine(r) {
+							t.Errorf("stream %t: %s\n%s", stream, describe(r), b.Story())
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// An operator makes a 4xx worth another try without blaming the key.
+func TestP116RetryableWithoutBlame(t *testing.T) {
+	for _, status := range []int{400, 403, 422} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bubble) {
+				b.Handle("a", func(w http.ResponseWriter, _ *http.Request) { hamster(w, status) })
+				b.Handle("b", fine)
+				b.Open(providers("a", "b") + combo("a", "b") + fmt.Sprintf("rules: [{id: extra, provider: a, status: [%d], kind: service_error, count: false}]\n", status))
+				for range 15 {
+					if r := b.Ask(chat(false)); !isFine(r) {
+						t.Errorf("%s\n%s", describe(r), b.Story())
+					}
+				}
+				if n := len(b.Calls("a")); n < 15 { // a quick service error may be asked once more
+					t.Errorf("%d attempts for 15 requests: somebody has learned", n)
+				}
+				b.NothingOut()
+			})
+		})
+	}
+}
