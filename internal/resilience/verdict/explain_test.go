@@ -27,32 +27,35 @@ func TestExplainAgreesWithJudge(t *testing.T) {
 		{ID: "op-text", Text: "overload", TextAny: Patterns{"busy"}, TextNone: Patterns{"error", "try"}, Kind: new(gateway.ServiceError)},
 		{ID: "op-model", NamesModel: true, HintMax: time.Minute, Kind: new(gateway.RateLimited)},
 	}).Local("glm")
-	for _, file := range files {
+	for i, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		input, _, _ := strings.Cut(string(raw), dashes)
-		e := sample(t, input)
-		for _, r := range []*Rules{builtinRules, rules} {
-			want, x := r.Judge(e), r.Explain(e)
-			if diff := cmp.Diff(want, x.Outcome); diff != "" {
-				t.Errorf("%s: %s", file, diff)
-			}
-			named := ""
-			switch {
-			case x.Rule != nil:
-				named = x.Rule.ID
-			case x.Restated != nil:
-				named = x.Restated.ID
-			}
-			if named != want.Rule {
-				t.Errorf("%s: explained by %q, judged by %q", file, named, want.Rule)
-			}
-			if x.Rule == nil && x.Without == "" {
-				t.Errorf("%s: nothing is said to have decided", file)
-			}
-			agree(t, file, r, e)
+		e, r := sample(t, input), rules
+		if i%2 == 1 { // each set of rules sees every other sample
+			r = builtinRules
+		}
+		want, x := r.Judge(e), r.Explain(e)
+		if diff := cmp.Diff(want, x.Outcome); diff != "" {
+			t.Errorf("%s: %s", file, diff)
+		}
+		named := ""
+		switch {
+		case x.Rule != nil:
+			named = x.Rule.ID
+		case x.Restated != nil:
+			named = x.Restated.ID
+		}
+		if named != want.Rule {
+			t.Errorf("%s: explained by %q, judged by %q", file, named, want.Rule)
+		}
+		if x.Rule == nil && x.Without == "" {
+			t.Errorf("%s: nothing is said to have decided", file)
+		}
+		if i%3 == 0 {
+			agree(t, file, rules, e)
 		}
 	}
 }
