@@ -11,7 +11,6 @@ import (
 var later = map[string]string{
 	"responses.store":                   "",
 	"log.bodies":                        "",
-	"connections[].meta":                "",
 	"combos[].options.continuation":     "a broken stream ends in an error",
 	"combos[].options.stream_guarantee": "",
 	"combos[].options.sticky_limit":     "",

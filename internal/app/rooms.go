@@ -18,6 +18,7 @@ import (
 	"spillway/internal/resilience/cooldown"
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
+	"spillway/internal/resilience/lane"
 	"spillway/internal/resilience/lockout"
 	"spillway/internal/resilience/outage"
 	"spillway/internal/resilience/queue"
@@ -37,6 +38,7 @@ type rooms struct {
 	queues   *queue.Room
 	affinity *affinity.Room
 	ability  *ability.Room
+	lane     *lane.Room
 	changes  resilience.Changes // of breaker, cooldown, lockout and rate, for planning
 
 	mu         sync.Mutex
@@ -71,6 +73,7 @@ func newRooms(set *config.Settings, e events) *rooms {
 	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
 	r.rate = rate.New(rate.Options{Keep: e.keep, Changes: &r.changes, OnFree: r.queues.Wake})
 	r.ability = ability.New(ability.Options{Keep: e.keep})
+	r.lane = lane.New(lane.Options{OnChange: e.changed})
 	r.affinity = affinity.New(affinity.Options{Keep: e.keep})
 	r.affinity.Configure(affinity.Config(set.Affinity))
 	return r
@@ -112,6 +115,7 @@ func (r *rooms) retain(s *catalog.Snapshot) {
 	r.cooldown.Retain(conns)
 	r.lockout.Retain(conns)
 	r.outage.Retain(conns)
+	r.lane.Retain(conns)
 }
 
 // Bind implements plan.Binder. What is learned about a model belongs to the operation as well: a model that cannot embed,
@@ -134,6 +138,7 @@ func (r *rooms) Bind(c gateway.Candidate, p gateway.Protocol, op gateway.Operati
 		Rate:     r.rate.Bind(c, set.Pacing.Rates),
 		Health:   h,
 		Ability:  r.ability.Bind(unit),
+		Lane:     r.lane.Bind(c),
 	}
 }
 
@@ -183,5 +188,6 @@ func (r *rooms) status(now time.Time) []resilience.Status {
 	out = append(out, r.lockout.Status(now)...)
 	out = append(out, r.gate.Status(now)...)
 	out = append(out, r.ability.Status(now)...)
+	out = append(out, r.lane.Status(now)...)
 	return append(out, r.rate.Status(now)...)
 }

@@ -14,6 +14,7 @@ import (
 	"spillway/internal/protocol"
 	"spillway/internal/resilience"
 	"spillway/internal/resilience/health"
+	"spillway/internal/resilience/lane"
 	"spillway/internal/resilience/verdict"
 	"spillway/internal/resilience/watchdog"
 	"spillway/internal/sse"
@@ -36,6 +37,9 @@ type flight struct {
 	attempt   gateway.Attempt
 	renamed   bool // the model's name in the answer is put back to what the client asked for
 	lastTry   bool // nowhere better to go: first_content runs to last_chance
+	raced     bool // it runs beside its request
+	slow      bool // it went in the slow lane
+	again     lane.Move
 
 	response *http.Response
 	body     io.ReadCloser // decoded
@@ -237,6 +241,9 @@ func (f *flight) judge(e verdict.Evidence) {
 		o.Kind, o.Scope, o.Reason = gateway.Slow, gateway.ScopeAttempt, gateway.RaceLost // a losing probe has failed as a probe
 	}
 	o = f.renewed(o, now)
+	if f.candidate.Lane != nil {
+		o = f.atWall(o, now)
+	}
 	o = r.engine.Outages.Observe(f.candidate.Candidate, o, now)
 	f.outcome = o
 	if f.health != nil {

@@ -67,6 +67,7 @@ func (r *run) second() *flight {
 
 // start flies beside the run. A panic there must not take the process with it: net/http guards only its own goroutines.
 func (r *run) start(f *flight, results chan<- *flight) {
+	f.raced = true
 	r.flights.Go(func() {
 		defer func() {
 			if p := recover(); p != nil { // fly has given everything back and judged it as our own fault

@@ -53,6 +53,9 @@ func (f *flight) request() *http.Request {
 		h.Set(name, value)
 	}
 	f.key = c.Candidate.Connection.Credential.Value()
+	if c.Lane != nil {
+		f.enter(h)
+	}
 	job.Family.Authorize(h, c.Candidate, f.key)
 	edit := envelope.Edit{
 		Model:        string(c.Candidate.Model),

@@ -10,6 +10,7 @@ import (
 	"spillway/internal/gateway"
 	"spillway/internal/plan"
 	"spillway/internal/resilience"
+	"spillway/internal/resilience/lane"
 	"spillway/internal/resilience/queue"
 )
 
@@ -37,6 +38,8 @@ type run struct {
 	deadline  time.Time
 	lastError *flight // the last attempt that failed with an upstream's answer
 	refused   resilience.Ruling
+
+	laneWaited time.Duration // for slots in a slow lane
 
 	walkAt time.Time           // when the walk over the present pool began
 	noted  bool                // what the present pool's first plan left out is in the decision log
@@ -162,7 +165,15 @@ func (r *run) try(step next.Step) *flight {
 	}
 	r.launched(f, step)
 	f.fly()
-	return r.landed(f)
+	won := r.landed(f)
+	for won == nil && f.again.Do == lane.Again {
+		if f = r.repeat(f); f == nil {
+			return nil
+		}
+		f.fly()
+		won = r.landed(f)
+	}
+	return won
 }
 
 // launched notes a dispatch in the history.

@@ -98,6 +98,7 @@ func (s *Snapshot) addConnection(c *config.Connection) error {
 		Identity: string(c.ID) + "#" + digest(p.BaseURL, key.Reveal()),
 		EgressIP: c.EgressIP, Meta: c.Meta, Weight: c.Weight, Priority: c.Priority, MaxConcurrent: c.MaxConcurrent,
 		ModelConcurrency: c.ModelConcurrency, RateLimits: gateway.RateLimits(c.RateLimits), Models: c.Models,
+		LowPriority: c.LowPriorityMode, AutoReset: c.AutoLimitReset,
 		Proxy: c.Proxy.Reveal(), DisableCooling: c.DisableCooling, Timeouts: settings.Timeouts.Gateway()}
 	if conn.Account == "" {
 		conn.Account = gateway.AccountID(string(p.ID) + "#" + digest(string(p.ID), key.Reveal()))

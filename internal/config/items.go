@@ -63,7 +63,11 @@ type Connection struct {
 	Account gateway.AccountID `yaml:"account"`
 	// Address that requests leave from, when egress families are used. Default unknown.
 	EgressIP string `yaml:"egress_ip"`
-	// Facts for the upstream or for people, as in organization.
+	// Accept the slower lane that the provider offers at the usage wall of a subscription. Default false.
+	LowPriorityMode bool `yaml:"low_priority_mode"`
+	// Claim the reset of the limit that the provider offers at such a wall; needs meta.organization. Default false.
+	AutoLimitReset bool `yaml:"auto_limit_reset"`
+	// Facts about it: organization is the id by which auto_limit_reset claims; the rest is for people.
 	Meta map[string]string `yaml:"meta"`
 	// Share under weighted strategies, 1 to 1000000. Default 1.
 	Weight int `yaml:"weight"`

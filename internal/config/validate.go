@@ -139,6 +139,7 @@ func (l *loader) checkConnections() {
 		for model, n := range c.ModelConcurrency {
 			l.checkRange(join(path+".model_concurrency", string(model)), n, 1, 1_000_000)
 		}
+		l.checkWalls(path, c)
 		l.checkRange(path+".rate_limits.rpm", c.RateLimits.RPM, 0, 1_000_000_000)
 		l.checkRange(path+".rate_limits.tpm", c.RateLimits.TPM, 0, 1_000_000_000_000)
 		if d := c.RateLimits.MinInterval; d < 0 || d > time.Hour {

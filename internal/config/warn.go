@@ -39,7 +39,6 @@ func (l *loader) warnings() {
 var unbuilt = []struct{ path, instead string }{
 	{"responses", "no Responses API state is kept"},
 	{"log.bodies", "bodies are never kept"},
-	{"connections[].meta", "it is not sent anywhere"},
 	{"combos[].options.continuation", "a broken stream ends in an error"},
 	{"combos[].options.stream_guarantee", "streams go out as they come"},
 	{"combos[].options.sticky_limit", "the strategy moves on with every request"},

@@ -47,6 +47,8 @@ type Connection struct {
 	Models           []ModelID // empty = whatever is asked for
 	Proxy            string
 	DisableCooling   bool
+	LowPriority      bool     // accepts the slower lane that the provider offers at a usage wall
+	AutoReset        bool     // claims a reset of the limit that it offers there
 	Timeouts         Timeouts // effective: defaults < profile < file < provider < connection
 }
 

@@ -17,6 +17,7 @@ import (
 	"spillway/internal/resilience/cooldown"
 	"spillway/internal/resilience/gate"
 	"spillway/internal/resilience/health"
+	"spillway/internal/resilience/lane"
 	"spillway/internal/resilience/lockout"
 	"spillway/internal/resilience/queue"
 	"spillway/internal/resilience/rate"
@@ -39,6 +40,7 @@ type Candidate struct {
 	Rate     *rate.Handle // nil = no rates
 	Health   *health.Handle
 	Ability  *ability.Handle // nil = nothing is known
+	Lane     *lane.Handle    // nil = its connection has opted into nothing at usage walls
 
 	URL       *url.URL // of the pool's operation, not streamed
 	StreamURL *url.URL // and streamed; the same for all protocols but Gemini
