@@ -79,21 +79,15 @@ func (r *Rules) Explain(e Evidence) Explanation {
 	for _, code := range c.wire.codes {
 		x.Codes = append(x.Codes, clean(code, e.secret(), maxName))
 	}
-	note := func(a Asked, held bool, hit **Asked) {
-		for i := range a.Facts {
-			a.Facts[i].Have = clean(a.Facts[i].Have, e.secret(), maxMessage)
-		}
-		x.note(a, held, hit)
-	}
 	for i := range r.restate {
 		re := &r.restate[i]
-		note(Asked{re.ID, re.builtin, true, re.facts(c, local, "from", re.From, re.Text, re.TextAny, re.TextNone)}, re.misses(c, local) == holds, &x.Restated)
+		x.note(&e, Asked{re.ID, re.builtin, true, re.facts(c, local, "from", re.From, re.Text, re.TextAny, re.TextNone)}, re.misses(c, local) == holds, &x.Restated)
 	}
 	r.restateReading(c, &e)
 	x.Status, x.Hint, x.HintFrom = c.status, c.hint, c.source
 	for i := range r.rules {
 		rule := &r.rules[i]
-		note(Asked{rule.ID, rule.builtin, false, rule.facts(c, local, "status", rule.Status, rule.Text, rule.TextAny, rule.TextNone)}, rule.misses(c, local) == holds, &x.Rule)
+		x.note(&e, Asked{rule.ID, rule.builtin, false, rule.facts(c, local, "status", rule.Status, rule.Text, rule.TextAny, rule.TextNone)}, rule.misses(c, local) == holds, &x.Rule)
 	}
 	switch o := &x.Outcome; {
 	case x.Rule != nil && r.decides(x.Rule.ID):
@@ -114,14 +108,21 @@ func (r *Rules) decides(id string) bool {
 }
 
 // note puts one that was asked where it belongs; hit is the place of the first that held.
-func (x *Explanation) note(a Asked, held bool, hit **Asked) {
+func (x *Explanation) note(e *Evidence, a Asked, held bool, hit **Asked) {
+	decided := *hit != nil
+	if !held && (decided || !a.near()) {
+		return
+	}
+	for i := range a.Facts { // what was found may hold a secret
+		a.Facts[i].Have = clean(a.Facts[i].Have, e.secret(), maxMessage)
+	}
 	switch {
-	case held && *hit == nil:
-		*hit = &a
-	case held:
-		x.Later = append(x.Later, a)
-	case *hit == nil && a.near():
+	case !held:
 		x.Misses = append(x.Misses, a)
+	case decided:
+		x.Later = append(x.Later, a)
+	default:
+		*hit = &a
 	}
 }
 
