@@ -508,7 +508,7 @@ func (b *bubble) invariants() {
 		b.t.Errorf("%d requests are not settled", n)
 	}
 	for _, s := range b.app.Status() {
-		if s.State == "in_flight" || s.Detail["probes"] != "" {
+		if s.State == "in_flight" || s.Detail["probes"] != "" || s.Detail["under_way"] != "" {
 			b.t.Errorf("not given back: %s %s %v", s.Layer, s.Key, s.Detail)
 		}
 	}

@@ -325,3 +325,82 @@ func TestQuotaPreflight(t *testing.T) {
 		}
 	})
 }
+
+// timeouts.total is the longest that a call may run; what it ended is told as such.
+func TestExecutionTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.Handle("a", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		b.Open(providers("a") + combo("a") + "timeouts: {total: 2s}\nlimits: {attempts: 2}\n")
+		r := b.Ask(chat(false))
+		if r.Status != 504 || r.ErrorCode != string(gateway.ExecutionTimeout) {
+			t.Errorf("%s\n%s", describe(r), b.Story())
+		}
+	})
+}
+
+// Calls that are abandoned, before and while they are served, leave nothing behind that they had reserved.
+func TestAbandonedCallsReserveNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.lenient = true
+		var u busyUpstream
+		b.Handle("a", u.ServeHTTP)
+		b.Open("providers:\n" + provider("a") + "connections:\n  - {id: a, provider: a, key: k, max_concurrent: 2, rate_limits: {rpm: 20, tpm: 5000}}\n" + combo("a"))
+		for i := range 60 {
+			b.running.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*7)*time.Millisecond)
+				defer cancel()
+				b.AskCtx(ctx, chat(i%2 == 0))
+			})
+		}
+		b.running.Wait()
+		if n := int(u.all.Load()); n > 20 {
+			t.Errorf("%d were sent in a minute", n)
+		}
+		time.Sleep(61 * time.Second)
+		for _, s := range b.app.rooms.rate.Status(time.Now()) {
+			t.Errorf("still counted: %+v", s)
+		}
+		if r := b.Ask(chat(false)); r.End != client.Complete || r.EndedAfter > time.Second {
+			t.Errorf("afterwards: %s", describe(r))
+		}
+	})
+}
+
+// Caps over everything, per provider, per connection and per model are taken together: whichever is the smallest holds,
+// and none of the others is taken by who could not run.
+func TestCapsTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		pacing, conn string
+		most         int64
+	}{
+		"global":     {"global_concurrency: 3, provider_concurrency: 9", "max_concurrent: 9, model_concurrency: {m: 9}", 3},
+		"provider":   {"global_concurrency: 9, provider_concurrency: 3", "max_concurrent: 9, model_concurrency: {m: 9}", 3},
+		"connection": {"global_concurrency: 9, provider_concurrency: 9", "max_concurrent: 2, model_concurrency: {m: 9}", 4},
+		"model":      {"global_concurrency: 9, provider_concurrency: 9", "max_concurrent: 9, model_concurrency: {m: 1}", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bubble) {
+				var u busyUpstream
+				b.Handle("a", u.ServeHTTP)
+				b.lenient = true
+				b.Open(strings.ReplaceAll(keyed("a", 2), "provider: a,", "provider: a, "+c.conn+",") + combo("a") + "resilience: {pacing: {" + c.pacing + "}}\n")
+				b.Ask(chat(false))
+				for i := range 60 {
+					b.running.Go(func() {
+						ctx, cancel := t.Context(), context.CancelFunc(func() {})
+						if i >= 40 { // they leave while they stand in line: an upstream takes a moment to see that one left
+							ctx, cancel = context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
+						}
+						defer cancel()
+						b.AskCtx(ctx, chat(i%2 == 0))
+					})
+					time.Sleep(time.Millisecond)
+				}
+				b.running.Wait()
+				if got := u.most.Load(); got != c.most {
+					t.Errorf("%d at once, want %d", got, c.most)
+				}
+			})
+		})
+	}
+}

@@ -176,12 +176,16 @@ func (s *state) status(now time.Time) (line resilience.Status, show bool) {
 		line.Detail["requests_last_minute"], line.Detail["tokens_last_minute"] = strconv.Itoa(requests), strconv.Itoa(tokens)
 		show = true
 	}
+	if s.unheard > 0 {
+		line.Detail["under_way"] = strconv.Itoa(s.unheard)
+		show = true
+	}
 	for _, x := range []struct {
 		name string
 		l    *learned
 	}{{"requests", &s.requests}, {"tokens", &s.tokens}} {
 		if n := x.l.perMinute(now); n > 0 {
-			line.Detail["learned_"+x.name] = strconv.Itoa(n)
+			line.Detail["learned_"+x.name], line.Detail["held_"+x.name] = strconv.Itoa(x.l.Limit), strconv.Itoa(n)
 			line.State, show = "learned", true
 		}
 		if x.l.ResetAt.After(now) {

@@ -135,6 +135,10 @@ func (s *state) settle(t ticket, e ended, now time.Time) (less bool) {
 	}
 	if !e.heard && s.unheard > 0 {
 		s.unheard--
+		if e.sent { // nobody knows whether it was counted; the next answer will tell
+			s.requests.unuse(1)
+			less = true
+		}
 	}
 	if t.canary && s.canaryAt.Equal(t.at) {
 		s.canaryAt, less = time.Time{}, true
