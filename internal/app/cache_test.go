@@ -231,12 +231,13 @@ func TestCacheTimeToLive(t *testing.T) {
 func TestCacheIsPerClientKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		b.Source("a")
-		keys := "keys:\n"
+		var keys strings.Builder
+		keys.WriteString("keys:\n")
 		for _, k := range []string{"one", "two"} {
 			sum := sha256.Sum256([]byte("sk-spw-" + k))
-			keys += fmt.Sprintf("  - {name: %s, hash: 'sha256:%s', scopes: [inference]}\n", k, hex.EncodeToString(sum[:]))
+			fmt.Fprintf(&keys, "  - {name: %s, hash: 'sha256:%s', scopes: [inference]}\n", k, hex.EncodeToString(sum[:]))
 		}
-		b.Open(providers("a") + combo("a") + cacheOn + keys)
+		b.Open(providers("a") + combo("a") + cacheOn + keys.String())
 		q := questions["openai"]
 		var sources []string
 		for _, k := range []string{"one", "two", "two", "one"} {
