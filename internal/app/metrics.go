@@ -78,7 +78,7 @@ func newMetrics(a *App) *metrics {
 	m.registry.MustRegister(m.overhead, m.waiting, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gauge("spillway_in_flight", "Client requests being served.", func() float64 { return float64(a.api.Active()) })
 	gauge("spillway_buffered_bytes", "Bytes of requests held in memory.", func() float64 { return float64(a.buffers.Used()) })
-	gauge("spillway_out", "Breakers, accounts and models that are out or limited.", func() float64 { return float64(len(a.Status())) })
+	gauge("spillway_out", "Breakers, accounts and models that are out or limited.", func() float64 { return float64(outOrLimited(a.Status())) })
 	m.cache(a)
 	return m
 }
