@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"spillway/internal/gateway"
@@ -93,24 +94,39 @@ func (c *compiler) report(where string, problems []string) {
 
 // builtin puts the built-in ones behind the operator's.
 func (c *compiler) builtin() {
-	rules, restatements := Builtin()
-	for _, rule := range rules {
-		if _, replaced := c.seen[rule.ID]; !replaced {
-			one, problems := compile(rule)
-			c.report(fmt.Sprintf("built-in rule %q", rule.ID), problems)
-			one.builtin = true
+	own := compiledBuiltin()
+	c.errs = append(c.errs, own.errs...)
+	for _, one := range own.out.rules {
+		if _, replaced := c.seen[one.ID]; !replaced {
 			c.out.rules = append(c.out.rules, one)
 		}
 	}
-	for _, re := range restatements {
-		if _, replaced := c.seen[re.ID]; !replaced {
-			one, problems := compileRestatement(re)
-			c.report(fmt.Sprintf("built-in restatement %q", re.ID), problems)
-			one.builtin = true
+	for _, one := range own.out.restate {
+		if _, replaced := c.seen[one.ID]; !replaced {
 			c.out.restate = append(c.out.restate, one)
 		}
 	}
 }
+
+// compiledBuiltin compiles the built-in ones once: they are the same in every configuration, and their patterns take
+// longer than all the rest of reading one.
+var compiledBuiltin = sync.OnceValue(func() *compiler {
+	c := &compiler{out: &Rules{}}
+	rules, restatements := Builtin()
+	for _, rule := range rules {
+		one, problems := compile(rule)
+		c.report(fmt.Sprintf("built-in rule %q", rule.ID), problems)
+		one.builtin = true
+		c.out.rules = append(c.out.rules, one)
+	}
+	for _, re := range restatements {
+		one, problems := compileRestatement(re)
+		c.report(fmt.Sprintf("built-in restatement %q", re.ID), problems)
+		one.builtin = true
+		c.out.restate = append(c.out.restate, one)
+	}
+	return c
+})
 
 // Local returns rules under which the given providers take only rules that name a provider or a connection
 // (use_global_rules: false). The receiver is unchanged.
