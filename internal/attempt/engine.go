@@ -122,7 +122,8 @@ func (e *Engine) Run(ctx context.Context, job *Job) *gateway.Error {
 		jitter: rand.Float64}
 	r.walkAt = r.began
 	if job.Emergency != nil {
-		job.Walk.AttemptLimit -= kept(job.Walk.AttemptLimit)
+		job.Walk.Kept = kept(job.Walk.AttemptLimit)
+		job.Walk.AttemptLimit -= job.Walk.Kept
 	}
 	defer r.close()
 	return r.ending(r.loop())

@@ -52,6 +52,8 @@ type Config struct {
 	// Earlier is how many attempts of the history another walk of this request made, over another pool: what they cost and
 	// whom they blame counts, but this walk goes on from none of them and its AttemptMax does not bound them.
 	Earlier int
+	// Kept is how many attempts of the request's budget are kept for another walk, beyond AttemptLimit.
+	Kept int
 }
 
 // State is everything the walk may look at.

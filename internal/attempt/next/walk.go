@@ -295,7 +295,7 @@ func (s *State) providerTried(provider int) bool {
 
 // inReserve reports whether only reserved attempts are left.
 func (s *State) inReserve() bool {
-	budget := s.AttemptLimit
+	budget := s.AttemptLimit + s.Kept
 	if s.AttemptMax > 0 {
 		budget = min(budget, s.AttemptMax)
 	}
