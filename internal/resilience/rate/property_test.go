@@ -53,6 +53,9 @@ func TestRatesHoldInAnyWindow(t *testing.T) {
 				}
 				if p == nil {
 					checkUntil(t, h, &ask, ruling, now)
+					if rapid.IntRange(0, 2).Draw(t, "waits") == 0 { // who waits comes at that very instant
+						now = ruling.Until
+					}
 					continue
 				}
 				tokens := ask.Tokens
