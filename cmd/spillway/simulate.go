@@ -3,17 +3,22 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
 	"spillway/internal/lab"
 	"spillway/internal/simulate"
+	"spillway/internal/simulate/record"
 )
 
 type simulateCmd struct {
 	Scenario string   `help:"Scenario to play: a shipped name (see lab list) or a YAML file." placeholder:"NAME|FILE"`
+	FromLog  string   `help:"Instead of a scenario: replay the arrivals and outcomes of a request log. A data directory, a database file, or decision logs in JSON." placeholder:"DATA|FILE"`
 	Policy   []string `help:"Settings to play it under: recommended, omniroute-oauth, omniroute-apikey, omniroute-local, polygateway, autorouter, round-robin, or a file like spillway.yaml, whose settings count. Repeat it to compare. Default: recommended." placeholder:"PRESET|FILE"`
 	Calls    int      `help:"Calls of the scenario, instead of its own number." placeholder:"N"`
 	Workers  int      `help:"Workers of the scenario, instead of its own number." placeholder:"N"`
@@ -26,10 +31,11 @@ type simulateCmd struct {
 
 // Run exits with 0 when everything holds, 1 when not, 2 on misuse.
 func (c *simulateCmd) Run(ctx context.Context, o *out) error {
-	options, err := c.options(o.err)
+	options, err := c.options(ctx, o.err)
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(400) // nothing of a simulation lives long
 	reports, err := simulate.Run(ctx, options)
 	if err != nil {
 		return err
@@ -48,18 +54,19 @@ func (c *simulateCmd) Run(ctx context.Context, o *out) error {
 	return nil
 }
 
-func (c *simulateCmd) options(progress io.Writer) (simulate.Options, error) {
+func (c *simulateCmd) options(ctx context.Context, progress io.Writer) (simulate.Options, error) {
 	o := simulate.Options{Calls: c.Calls, Workers: c.Workers, Duration: time.Duration(c.Hours * float64(time.Hour)), Seed: c.Seed,
 		Short: c.Short, Progress: progress}
 	switch {
-	case c.Scenario == "":
-		return o, misuse("give --scenario NAME")
+	case (c.Scenario == "") == (c.FromLog == ""):
+		return o, misuse("give one of --scenario NAME and --from-log DATA")
+	case c.FromLog != "" && (c.Workers > 0 || c.Hours > 0 || c.Short):
+		return o, misuse("a log has its own load: workers, hours and short do not go with it")
 	case c.Hours < 0 || c.Calls < 0 || c.Workers < 0:
 		return o, misuse("hours, calls and workers must not be negative")
 	}
-	var err error
-	if o.Scenario, err = loadScenario(c.Scenario); err != nil {
-		return o, misuse(err.Error())
+	if err := c.load(ctx, &o); err != nil {
+		return o, err
 	}
 	for _, name := range c.Policy {
 		p, err := simulate.ParsePolicy(name)
@@ -69,6 +76,29 @@ func (c *simulateCmd) options(progress io.Writer) (simulate.Options, error) {
 		o.Policies = append(o.Policies, p)
 	}
 	return o, nil
+}
+
+// load reads the scenario or the log.
+func (c *simulateCmd) load(ctx context.Context, o *simulate.Options) (err error) {
+	if c.FromLog == "" {
+		if o.Scenario, err = loadScenario(c.Scenario); err != nil {
+			return misuse(err.Error())
+		}
+		return nil
+	}
+	log, err := record.Open(ctx, c.FromLog)
+	if err != nil {
+		return misuse(err.Error())
+	}
+	if o.Scenario, err = log.Scenario("log"); err != nil {
+		return misuse(err.Error())
+	}
+	told := log.Logged()
+	fmt.Fprintf(o.Progress, "log: %d requests, %d answered, %.2f attempts per request\n", told.Calls, told.Answered, float64(told.Attempts)/float64(max(told.Calls, 1)))
+	for _, why := range slices.Sorted(maps.Keys(log.LeftOut)) {
+		fmt.Fprintf(o.Progress, "log: %d requests left out: %s\n", log.LeftOut[why], why)
+	}
+	return nil
 }
 
 // writeReports prints reports as a table or as JSON.

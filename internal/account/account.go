@@ -292,24 +292,7 @@ func (l *Ledger) Recent(ctx context.Context, f store.Filter) ([]*gateway.Journey
 	if err := l.Flush(ctx); err != nil {
 		return nil, 0, err
 	}
-	rows, err := l.opt.Store.Requests(ctx, f)
-	if err != nil {
-		return nil, 0, err
-	}
-	out := make([]*gateway.Journey, 0, len(rows))
-	var next int64
-	for i := range rows {
-		j, err := decodeJourney(rows[i].Detail)
-		if err != nil {
-			return nil, 0, fmt.Errorf("account: request %s: %w", rows[i].ID, err)
-		}
-		out = append(out, j)
-		next = rows[i].Cursor
-	}
-	if len(rows) < f.Rows() {
-		next = 0
-	}
-	return out, next, nil
+	return Page(ctx, l.opt.Store, f)
 }
 
 // Running returns the requests that have begun and not ended, in no order.

@@ -26,7 +26,7 @@ var tiers = [][]string{
 	{"internal/auth", "internal/envelope", "internal/route", "internal/route/", "internal/plan", "internal/attempt",
 		"internal/attempt/", "internal/cache", "internal/commit", "internal/account", "internal/view", "internal/journal", "internal/store"},
 	{"internal/httpapi", "internal/admin", "internal/upstream", "internal/store/", "internal/lab", "internal/lab/"},
-	{"", "internal/app", "internal/simulate"},
+	{"", "internal/app", "internal/simulate", "internal/simulate/"},
 	{"cmd/", "bench", "bench/", "docs"},
 }
 
@@ -49,6 +49,7 @@ var sideways = map[[2]string]string{
 	{"internal/account", "internal/journal"}:        "the ledger writes through the journal",
 	{"internal/account", "internal/store"}:          "the ledger moves rows into the store",
 	{"", "internal/app"}:                            "the embedding API wraps the app",
+	{"internal/simulate", "internal/simulate/"}:     "the simulator replays what record makes of a log",
 	{"internal/simulate", "internal/app"}:           "the simulator is the gateway in virtual time",
 	{"internal/lab", "internal/lab/"}:               "the lab's parts",
 	{"internal/lab/", "internal/lab/"}:              "the lab's parts",

@@ -32,13 +32,13 @@ func (p *play) words() ([]string, wire.Finish) {
 
 // latency waits as long as the source takes to begin.
 func (p *play) latency() error {
-	return pause(p.r.Context(), firstToken(&p.s.cfg, p.n, p.elapsed))
+	return pause(p.r.Context(), firstToken(&p.s.cfg, p.call.Model, p.n, p.elapsed))
 }
 
 // firstToken is the time to the first token of the n-th answer of a source.
-func firstToken(cfg *SourceConfig, n uint64, elapsed time.Duration) time.Duration {
+func firstToken(cfg *SourceConfig, model string, n uint64, elapsed time.Duration) time.Duration {
 	x := fault.Chance(cfg.Luck(), n, 1)
-	if pace := cfg.PaceAt(elapsed); pace != nil {
+	if pace := cfg.PaceAt(elapsed, model); pace != nil {
 		return scenario.Quantile(pace.Latency, x)
 	}
 	return cfg.Latency.At(x)
@@ -67,12 +67,28 @@ func (p *play) gap(i int) time.Duration {
 	if p.crawl != nil && i >= p.crawl.Tokens {
 		return crawlGap(p.crawl)
 	}
-	return tokenGap(&p.s.cfg, p.n, i, p.elapsed)
+	return tokenGap(&p.s.cfg, p.call.Model, p.n, i, p.elapsed)
+}
+
+// span is the time from the first to the last of the answer's tokens, as a source without faults takes it.
+func span(cfg *SourceConfig, model string, n uint64, elapsed time.Duration) time.Duration {
+	words := cfg.Words()
+	if pace := cfg.PaceAt(elapsed, model); pace != nil {
+		return tokenGap(cfg, model, n, 1, elapsed) * time.Duration(words-1)
+	}
+	if cfg.Interval.Min == cfg.Interval.Max {
+		return cfg.Interval.Min * time.Duration(words-1)
+	}
+	var sum time.Duration
+	for i := 1; i < words; i++ {
+		sum += tokenGap(cfg, model, n, i, elapsed)
+	}
+	return sum
 }
 
 // tokenGap is the time between the tokens i-1 and i of the n-th answer of a source.
-func tokenGap(cfg *SourceConfig, n uint64, i int, elapsed time.Duration) time.Duration {
-	if pace := cfg.PaceAt(elapsed); pace != nil {
+func tokenGap(cfg *SourceConfig, model string, n uint64, i int, elapsed time.Duration) time.Duration {
+	if pace := cfg.PaceAt(elapsed, model); pace != nil {
 		return scenario.Quantile(pace.Length, fault.Chance(cfg.Luck(), n, 2)) / time.Duration(max(cfg.Words()-1, 1))
 	}
 	return cfg.Interval.At(fault.Chance(cfg.Luck(), n, uint64(i)+2))
@@ -166,12 +182,17 @@ func (p *play) stream(a *wire.Answer) error {
 		}
 		return p.close(a, wire.ToolUse)
 	}
+	var due time.Time // of the next token, so that timers that fire late do not add up
 	for i := 0; i < len(words); {
 		if stop, err := p.midway(a, i); stop || err != nil {
 			return err
 		}
 		count, takes := p.bundle(i, len(words))
-		if err := pause(p.r.Context(), takes); err != nil {
+		if i == 0 {
+			due = time.Now()
+		}
+		due = due.Add(takes)
+		if err := pause(p.r.Context(), time.Until(due)); err != nil {
 			return err
 		}
 		if err := p.send(a.Token(strings.Join(words[i:i+count], ""))...); err != nil {
@@ -265,8 +286,12 @@ func (p *play) whole(a *wire.Answer, now time.Time) {
 		return
 	}
 	var takes time.Duration // an answer takes as long as its tokens do
-	for i := 1; i < len(words); i++ {
-		takes += p.gap(i)
+	if p.short == nil && p.crawl == nil && len(words) == p.s.cfg.Words() {
+		takes = span(&p.s.cfg, p.call.Model, p.n, p.elapsed)
+	} else {
+		for i := 1; i < len(words); i++ {
+			takes += p.gap(i)
+		}
 	}
 	if pause(p.r.Context(), takes) != nil {
 		return

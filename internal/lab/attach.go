@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"syscall"
 	"time"
@@ -15,8 +16,8 @@ import (
 func (s *Server) Attach(n *local.Network) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.fronts() {
-		host := f[0].cfg.Name + ".lab"
+	for i, f := range s.fronts() {
+		host := fmt.Sprintf("source-%d.lab", i+1)
 		n.Add(host, local.Host{Handler: f, Dial: f[0].dial})
 		for _, src := range f {
 			src.coarse = true

@@ -1,29 +1,27 @@
 package lab
 
 import (
-	"slices"
 	"time"
 
 	"spillway/internal/lab/fault"
-	"spillway/internal/lab/scenario"
 )
 
 // prospect is what a source would do with a request: whether a whole answer comes of it, when its first content would
 // come, and when it would be over.
 type prospect struct {
 	ok          bool
+	sure        bool // no request that comes now ends otherwise
 	first, took time.Duration
 }
 
 // endless stands for the end of an attempt that nobody ends.
 const endless = 24 * time.Hour
 
-func (f *foreseen) serves(model string) bool {
-	return len(f.cfg.Models) == 0 || slices.Contains(f.cfg.Models, bare(model))
-}
+// serves reports whether the source is in the pool of what is asked for.
+func (f *foreseen) serves(asked string) bool { return f.cfg.Serves(asked) != "" }
 
 func (f *foreseen) ask(q question) fault.Ask {
-	return fault.Ask{Model: bare(q.model), Protocol: q.protocol, Stream: q.stream, Key: f.cfg.KeyOf(), InFlight: f.running}
+	return fault.Ask{Model: f.cfg.Serves(q.model), Protocol: q.protocol, Stream: q.stream, Key: f.cfg.KeyOf(), InFlight: f.running}
 }
 
 // dry is the time until all buckets of the source have a token; 0 = they have.
@@ -49,6 +47,9 @@ func (f *foreseen) ahead(q question, now time.Duration, most int, good func(pros
 		if good(x) {
 			return first, bad
 		}
+		if x.sure {
+			return first, most
+		}
 	}
 	return first, most
 }
@@ -68,9 +69,10 @@ func (f *foreseen) next(state *fault.State, q question, now time.Duration, n uin
 			short = x
 		}
 	}
-	p := f.pace(n, now, slow, crawl, short)
+	p := f.pace(q, n, now, slow, crawl, short)
 	if end != nil && end.Fatal() {
 		p = wasted(end, p)
+		p.sure = end.Sure()
 	} else if p.ok && !q.stream {
 		p.first = p.took
 	}
@@ -78,27 +80,38 @@ func (f *foreseen) next(state *fault.State, q question, now time.Duration, n uin
 }
 
 // pace is how long a whole answer takes.
-func (f *foreseen) pace(n uint64, now time.Duration, slow, crawl, short *fault.Fault) prospect {
-	cfg := &f.cfg
-	p := prospect{ok: true}
+func (f *foreseen) pace(q question, n uint64, now time.Duration, slow, crawl, short *fault.Fault) prospect {
+	p, model := prospect{ok: true}, f.cfg.Serves(q.model)
 	switch {
 	case slow != nil:
 		p.first = lateBy(slow)
 	case short == nil:
-		p.first = firstToken(cfg, n, now)
+		p.first = firstToken(&f.cfg, model, n, now)
 	}
 	p.took = p.first
-	if short != nil {
-		return p
-	}
-	for i := 1; i < cfg.Words(); i++ {
-		if crawl != nil && i >= crawl.Tokens {
-			p.took += crawlGap(crawl)
-		} else {
-			p.took += tokenGap(cfg, n, i, now)
+	switch {
+	case short != nil:
+	case crawl == nil:
+		p.took += f.span(model, n, now)
+	default:
+		for i := 1; i < f.cfg.Words(); i++ {
+			if i >= crawl.Tokens {
+				p.took += crawlGap(crawl)
+			} else {
+				p.took += tokenGap(&f.cfg, model, n, i, now)
+			}
 		}
 	}
 	return p
+}
+
+// span remembers what was computed last: the oracle looks at the same few requests again and again.
+func (f *foreseen) span(model string, n uint64, now time.Duration) time.Duration {
+	m := &f.memo[n%uint64(len(f.memo))]
+	if m.n != n || len(f.cfg.Paces) > 0 {
+		m.n, m.span = n, span(&f.cfg, model, n, now)
+	}
+	return m.span
 }
 
 // wasted is how long an attempt takes that ends badly. What comes of its beginning is not looked at closely: an oracle
@@ -161,17 +174,4 @@ func outage(sights []sight, attempts []Attempt) time.Duration {
 		}
 	}
 	return longest
-}
-
-// bare takes the provider off a model's name; the sources know the rest.
-func bare(model string) string {
-	if model == "" || model == scenario.Combo {
-		return scenario.Model
-	}
-	for i := range len(model) {
-		if model[i] == '/' {
-			return model[i+1:]
-		}
-	}
-	return model
 }

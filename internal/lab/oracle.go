@@ -39,6 +39,10 @@ type foreseen struct {
 	asked   int
 	running int
 	down    bool // no connection can be made
+	memo    [2 * foresight]struct {
+		n    uint64
+		span time.Duration
+	}
 }
 
 // arrival is a call of the run and when it began, from the start of the run.

@@ -139,7 +139,7 @@ func RunScenario(ctx context.Context, o RunOptions) (RunReport, error) {
 		s.Load.Calls = o.Calls
 	}
 	if o.Workers > 0 && s.Load.Rate == 0 {
-		s.Load.Workers = o.Workers
+		s.Load.Workers, s.Load.Steps = o.Workers, nil
 	}
 	if (o.Start == nil) == (o.URL == "") {
 		return RunReport{}, errors.New("lab: give either a running gateway's URL or a way to start one")

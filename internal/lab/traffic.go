@@ -28,6 +28,9 @@ func ask(s *scenario.Scenario, i int) question {
 	l, seed, n := &s.Load, s.Seed, uint64(i)
 	if len(l.Arrivals) > 0 {
 		a := l.Arrivals[i]
+		for a.Of > 0 { // an answer from the cache is an answer to the first of its kind
+			i, a = a.Of-1, l.Arrivals[a.Of-1]
+		}
 		return question{prompt: promptOf(s, i, a.Words), stream: a.Stream, protocol: a.Protocol, model: a.Model}
 	}
 	q := question{protocol: gateway.OpenAI}

@@ -3,11 +3,8 @@ package simulate
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"spillway/internal/lab/scenario"
 )
@@ -18,6 +15,8 @@ type Policy struct {
 	Strategy string         // of the combo and the providers; "" = the scenario's
 	Options  map[string]any // of the combo, laid over the scenario's
 	Settings map[string]any // top-level fields of a configuration, laid over the scenario's
+
+	connections map[string]tree // of a file, by id, for replays
 }
 
 type tree = map[string]any
@@ -63,23 +62,12 @@ func ParsePolicy(name string) (Policy, error) {
 		return roundRobin(), nil
 	case slices.Contains(profiles, name):
 		return Policy{Name: name, Settings: tree{"resilience": tree{"profile": name}}}, nil
-	case !strings.ContainsAny(name, "./\\"):
+	case !isFile(name):
 		return Policy{}, fmt.Errorf("no policy is named %q; there are %s, and files", name, strings.Join(Presets(), ", "))
 	}
-	b, err := os.ReadFile(name)
+	p, err := readPolicy(name)
 	if err != nil {
-		return Policy{}, err
-	}
-	p := Policy{Name: name, Settings: tree{}}
-	if err := yaml.Unmarshal(b, &p.Settings); err != nil {
-		return Policy{}, fmt.Errorf("%s: %w", name, err)
-	}
-	for _, k := range notSettings {
-		delete(p.Settings, k)
-	}
-	if v, ok := p.Settings["strategy"]; ok {
-		p.Strategy, _ = v.(string)
-		delete(p.Settings, "strategy")
+		return Policy{}, fmt.Errorf("policy %s: %w", name, err)
 	}
 	return p, nil
 }
@@ -93,9 +81,31 @@ func (p Policy) Apply(s scenario.Scenario) scenario.Scenario {
 	if p.Strategy != "" {
 		s.Gateway.Strategy = p.Strategy
 	}
+	s.Gateway.Combos = p.combos(s.Gateway.Combos)
 	s.Gateway.Options = over(s.Gateway.Options, p.Options)
 	s.Gateway.Settings = over(s.Gateway.Settings, p.Settings)
 	return s
+}
+
+// combos are the combos of a replayed log under the policy.
+func (p Policy) combos(list []any) []any {
+	if p.Strategy == "" && len(p.Options) == 0 {
+		return list
+	}
+	out := make([]any, 0, len(list))
+	for _, c := range list {
+		fields, _ := c.(tree)
+		changed := maps.Clone(fields)
+		if p.Strategy != "" {
+			changed["strategy"] = p.Strategy
+		}
+		if len(p.Options) > 0 {
+			options, _ := changed["options"].(tree)
+			changed["options"] = over(options, p.Options)
+		}
+		out = append(out, changed)
+	}
+	return out
 }
 
 // over lays one tree over another, field by field.

@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) ([]lab.RunReport, error) {
 		if o.Seed != nil {
 			s = s.Reseeded(*o.Seed)
 		}
-		r, err := o.one(ctx, p.Apply(s), p.Name)
+		r, err := o.one(ctx, p.Connections(p.Apply(s)), p.Name)
 		if err != nil {
 			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
 		}

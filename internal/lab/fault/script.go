@@ -1,10 +1,8 @@
 package fault
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"path"
 	"slices"
 	"time"
@@ -108,20 +106,32 @@ func (s *Script) coin(fault, n int, prob float64) bool {
 
 // Chance is a number in [0, 1) that depends on its arguments alone.
 func Chance(seed uint64, more ...uint64) float64 {
-	h := fnv.New64a()
-	var b [8]byte
-	for _, v := range append([]uint64{seed}, more...) {
-		binary.LittleEndian.PutUint64(b[:], v)
-		h.Write(b[:])
+	x := fnv(fnvOffset, seed)
+	for _, v := range more {
+		x = fnv(x, v)
 	}
 	// FNV leaves neighbours close together in the high bits; the finalizer of MurmurHash3 spreads them.
-	x := h.Sum64()
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
 	x *= 0xc4ceb9fe1a85ec53
 	x ^= x >> 33
 	return float64(x>>11) / (1 << 53)
+}
+
+// The numbers of FNV-1a with 64 bits.
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// fnv takes the eight bytes of v into a hash, the lowest first.
+func fnv(h, v uint64) uint64 {
+	for range 8 {
+		h = (h ^ v&0xff) * fnvPrime
+		v >>= 8
+	}
+	return h
 }
 
 // Validate reports every problem of the fault, each beginning with the name of its field.

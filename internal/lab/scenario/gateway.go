@@ -3,6 +3,7 @@ package scenario
 import (
 	"bytes"
 	"maps"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 )
@@ -26,6 +27,15 @@ type tree = map[string]any
 
 var allProtocols = []string{"openai", "responses", "anthropic", "gemini"}
 
+// models are the upstream names of what the source serves.
+func (s Source) models() []string {
+	if s.Asked == nil {
+		return []string{Model}
+	}
+	out := slices.Sorted(maps.Values(s.Asked))
+	return slices.Compact(out)
+}
+
 func provider(url string) tree {
 	return tree{"protocols": allProtocols, "base_url": url + "/v1", "class": "apikey"}
 }
@@ -45,7 +55,7 @@ func (s *Scenario) GatewayYAML(urls map[string]string) ([]byte, error) {
 			providers[name] = p
 			targets = append(targets, name+"/"+Model)
 		}
-		c := tree{"id": src.Name, "provider": name, "key": src.KeyOf(), "models": []string{Model}}
+		c := tree{"id": src.Name, "provider": name, "key": src.KeyOf(), "models": src.models()}
 		if src.Account != "" {
 			c["account"] = src.Account
 		}
@@ -60,6 +70,9 @@ func (s *Scenario) GatewayYAML(urls map[string]string) ([]byte, error) {
 		combo["options"] = s.Gateway.Options
 	}
 	out := tree{"providers": providers, "connections": connections, "combos": []any{combo}}
+	if len(s.Gateway.Combos) > 0 {
+		out["combos"] = s.Gateway.Combos
+	}
 	maps.Copy(out, s.Gateway.Settings)
 	return encode(out)
 }

@@ -34,6 +34,7 @@ type Scenario struct {
 type Gateway struct {
 	Strategy string         `yaml:"strategy"` // of the combo and of each provider's connections; "" = priority, and each provider's default
 	Options  map[string]any `yaml:"options"`  // options of the combo
+	Combos   []any          `yaml:"combos"`   // instead of the one combo named lab
 	Settings map[string]any `yaml:"settings"` // further top-level fields (limits, cache, resilience ...)
 }
 
@@ -59,6 +60,7 @@ type Arrival struct {
 	Stream   bool             `yaml:"stream"`   // default false
 	Protocol gateway.Protocol `yaml:"protocol"` // default openai
 	Words    int              `yaml:"words"`    // of the prompt; default 8
+	Of       int              `yaml:"of"`       // it repeats the call of this number, counted from 1; 0 = it is new
 }
 
 // Step changes the load at a time from its start.
@@ -167,6 +169,14 @@ func (l Traffic) validate() []error {
 	if l.Streamed != -1 && (l.Streamed < 0 || l.Streamed > 1) {
 		bad("streamed: must be between 0 and 1, or -1")
 	}
+	for i, a := range l.Arrivals {
+		if i > 0 && a.At < l.Arrivals[i-1].At || a.At < 0 {
+			bad("arrivals[%d].at: must not fall", i)
+		}
+		if a.Of < 0 || a.Of > i {
+			bad("arrivals[%d].of: must be the number of an earlier call", i)
+		}
+	}
 	for i, st := range l.Steps {
 		if i > 0 && st.At <= l.Steps[i-1].At {
 			bad("steps[%d].at: must rise", i)
@@ -205,6 +215,7 @@ func (s Scenario) Short() Scenario {
 		for i := range s.Sources {
 			s.Sources[i].Latency = s.Sources[i].Latency.Over(s.CI.Speed)
 			s.Sources[i].Interval = s.Sources[i].Interval.Over(s.CI.Speed)
+			s.Sources[i].Paces = faster(s.Sources[i].Paces, s.CI.Speed)
 		}
 	}
 	return s

@@ -32,6 +32,10 @@ type Source struct {
 	Diverges  bool          `yaml:"divergent"`  // its answers differ from those of the others
 	Faults    []fault.Fault `yaml:"faults"`
 
+	// Asked is the pool of a recorded log: which of the models that clients ask for the source serves, and under which
+	// name. Without it the source serves the combo lab.
+	Asked map[string]string `yaml:"asked"`
+
 	// Connection holds fields of the gateway's connection to this source (max_concurrent, timeouts, ...), as in
 	// spillway.yaml. The source itself does not read them.
 	Connection map[string]any `yaml:"connection"`
@@ -43,6 +47,14 @@ func (s Source) Group() string {
 		return s.Provider
 	}
 	return s.Name
+}
+
+// Serves is the source's name for a model that a client asks for ("" = lab); "" when it does not serve it.
+func (s *Source) Serves(asked string) string {
+	if s.Asked == nil {
+		return Model
+	}
+	return s.Asked[asked]
 }
 
 // Words is the length of an answer in tokens.

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"strings"
 )
 
@@ -17,15 +18,33 @@ func Words(prompt string, seed uint64, n int) []string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%d|%s", seed, strings.TrimSpace(prompt))
 	base := h.Sum32()
-	out := make([]string, n)
-	for i := range out {
+	const least = len(" token-001-0000")
+	buf, ends := make([]byte, 0, n*(least+1)), make([]int, n)
+	for i := range n {
 		mark := (base ^ uint32(i)*2654435761) & 0xffff
-		out[i] = fmt.Sprintf(" token-%03d-%04x", i+1, mark)
+		buf = append(buf, " token-"...)
+		buf = padded(buf, i+1)
+		buf = append(buf, '-', hex[mark>>12], hex[mark>>8&15], hex[mark>>4&15], hex[mark&15])
+		ends[i] = len(buf)
 	}
-	if n > 0 {
-		out[0] = out[0][1:]
+	text, out, at := string(buf), make([]string, n), 1 // the first word has no space before it
+	for i, end := range ends {
+		out[i], at = text[at:end], end
 	}
 	return out
+}
+
+const hex = "0123456789abcdef"
+
+// padded appends a number with three digits at least.
+func padded(b []byte, n int) []byte {
+	if n < 100 {
+		b = append(b, '0')
+	}
+	if n < 10 {
+		b = append(b, '0')
+	}
+	return strconv.AppendInt(b, int64(n), 10)
 }
 
 // Text is the whole answer to a prompt.

@@ -1,0 +1,105 @@
+package simulate
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"spillway/internal/app"
+	"spillway/internal/config"
+	"spillway/internal/lab"
+	"spillway/internal/lab/scenario"
+	"spillway/internal/store"
+)
+
+// realGateway boots a gateway with a listener of its own.
+func realGateway(ctx context.Context, yaml []byte) (string, func(), error) {
+	a, err := app.Open(ctx, app.Options{Store: store.Memory(), Source: config.Source{Path: "real.yaml", Bytes: yaml,
+		Env: func(string) (string, bool) { return "", false }, Flags: config.Flags{Listen: "127.0.0.1:0"}}})
+	if err != nil {
+		return "", nil, err
+	}
+	return "http://" + a.Addr().String(), func() { _ = a.Close(context.WithoutCancel(ctx)) }, nil
+}
+
+// TestTheSimulatorAgreesWithTheEngine plays the short form of every shipped scenario for real, all at once, and five
+// times in virtual time. What is left to chance differs from run to run (the strategies draw lots), so the real run must
+// lie within what the simulated runs span, widened by a percentage point of success and by 5 % of attempts.
+func TestTheSimulatorAgreesWithTheEngine(t *testing.T) {
+	type played struct {
+		report lab.RunReport
+		err    error
+	}
+	real := map[string]chan played{}
+	for _, name := range scenario.Names() {
+		s, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan played, 1)
+		real[name] = done
+		go func() {
+			r, err := lab.RunScenario(t.Context(), lab.RunOptions{Scenario: s, Short: true, Start: realGateway})
+			done <- played{r, err}
+		}()
+	}
+	low, high := map[string]figures{}, map[string]figures{}
+	for _, name := range scenario.Names() {
+		low[name], high[name] = span(t, name)
+	}
+	for _, name := range scenario.Names() {
+		t.Run(name, func(t *testing.T) {
+			got := <-real[name]
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			agree(t, got.report, low[name], high[name])
+		})
+	}
+}
+
+func agree(t *testing.T, got lab.RunReport, low, high figures) {
+	t.Logf("real: %d of %d in %.1f s, %.3f attempts per call; simulated: %.4f to %.4f, %.3f to %.3f", got.Success, got.Calls, got.WallS,
+		got.AttemptsPerCall, low.success, high.success, low.attempts, high.attempts)
+	if got.Engine != "real" || math.Abs(float64(got.Calls-low.calls)) > 0.02*float64(got.Calls) {
+		t.Errorf("%s: %d calls, simulated %d", got.Engine, got.Calls, low.calls)
+	}
+	if rate := share(got.Success, got.Calls); rate < low.success-0.01 || rate > high.success+0.01 {
+		t.Errorf("success %.4f, simulated %.4f to %.4f", rate, low.success, high.success)
+	}
+	if per := got.AttemptsPerCall; per < 0.95*low.attempts || per > 1.05*high.attempts {
+		t.Errorf("attempts per call %.3f, simulated %.3f to %.3f", per, low.attempts, high.attempts)
+	}
+	if got.WrongSuccess > 0 {
+		t.Errorf("%d wrong successes", got.WrongSuccess)
+	}
+}
+
+type figures struct {
+	calls             int
+	success, attempts float64
+}
+
+// span simulates a scenario five times.
+func span(t *testing.T, name string) (low, high figures) {
+	s, err := scenario.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		reports, err := Run(t.Context(), Options{Scenario: s, Short: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reports[0]
+		f := figures{r.Calls, share(r.Success, r.Calls), r.AttemptsPerCall}
+		if i == 0 {
+			low, high = f, f
+		}
+		low.success, high.success = min(low.success, f.success), max(high.success, f.success)
+		low.attempts, high.attempts = min(low.attempts, f.attempts), max(high.attempts, f.attempts)
+	}
+	return low, high
+}
+
+func share(a, b int) float64 { return float64(a) / float64(b) }
