@@ -87,6 +87,10 @@ func (f *flight) unseal(env *gateway.Envelope) []envelope.Cut {
 		return s.bound // served by another account last, or by several
 	})
 	f.lost = lost
+	if lost != nil {
+		r.engine.Log.Debug("what another account has encrypted is left out", "request", r.job.Journey.ID,
+			"connection", f.candidate.Candidate.Connection.ID, "what", lost)
+	}
 	return cuts
 }
 

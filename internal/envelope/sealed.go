@@ -192,6 +192,8 @@ func (u *unsealer) message(c *jsonscan.Cursor) (gone bool) {
 	return !u.remove(blocks.elems)
 }
 
+const redactedThinking = "redacted_thinking"
+
 // content is the list of blocks of an Anthropic message.
 type content struct {
 	elems    []elem

@@ -189,18 +189,16 @@ func (d *decoder) part(i, depth int) (int, error) {
 			return d.ref("file_id", v, depth)
 		case "file", "source", "fileData", "file_data":
 			return d.each(v, depth, d.file)
-		case "signature", "thoughtSignature", "thought_signature", "type":
+		case "signature", "data", "thoughtSignature", "thought_signature": // data is that of redacted_thinking
 			end, err := d.value(v, depth)
-			if word := d.word(v, end); err == nil && len(word) > 0 && d.env.Protocol != gateway.OpenAI {
-				d.env.Sealed = d.env.Sealed || string(name) != "type" || string(word) == redactedThinking
+			if err == nil && len(d.word(v, end)) > 0 && d.env.Protocol != gateway.OpenAI {
+				d.env.Sealed = true
 			}
 			return end, err
 		}
 		return d.value(v, depth)
 	})
 }
-
-const redactedThinking = "redacted_thinking"
 
 // file reads where a file of a part is.
 func (d *decoder) file(name []byte, v, depth int) (int, error) {
