@@ -186,16 +186,24 @@ func newTrack(t *testing.T, probe, other script) *track {
 // ask runs one streamed request.
 func (tr *track) ask() (*client, *gateway.Journey, *gateway.Error) {
 	tr.t.Helper()
+	c := &client{}
+	j, gerr := tr.askAt(c)
+	return c, j, gerr
+}
+
+// askAt runs one streamed request for a door.
+func (tr *track) askAt(door Door) (*gateway.Journey, *gateway.Error) {
+	tr.t.Helper()
 	env, gerr := envelope.Decode([]byte(`{"model":"smart","stream":true,"messages":[]}`), envelope.Options{Protocol: gateway.OpenAI})
 	if gerr != nil {
 		tr.t.Fatal(gerr)
 	}
 	set := tr.snapshot.Config().Global()
-	c, j := &client{}, &gateway.Journey{ID: "r", At: time.Now()}
+	j := &gateway.Journey{ID: "r", At: time.Now()}
 	gerr = tr.engine.Run(tr.t.Context(), &Job{Envelope: env, Bodies: &envelope.Readers{}, Family: families.For(gateway.OpenAI), Pool: tr.pool,
-		Rules: tr.snapshot.Config().RuleSet(), Header: http.Header{}, Door: c, Journey: j, Timeouts: gateway.Timeouts(set.Timeouts),
+		Rules: tr.snapshot.Config().RuleSet(), Header: http.Header{}, Door: door, Journey: j, Timeouts: gateway.Timeouts(set.Timeouts),
 		Queue: set.Pacing.Queue, Guards: set.Streams.Watchdog, Walk: next.Config{Ordered: true, AttemptLimit: 2, StallWindow: time.Minute}})
-	return c, j, gerr
+	return j, gerr
 }
 
 // nothingHeld: whatever happened, every place is free again.
