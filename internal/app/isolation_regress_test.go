@@ -150,6 +150,26 @@ func TestCountTokensOpensNothing(t *testing.T) {
 	})
 }
 
+// Which test proves which property of resilience.md section 12. "invariants" are what bubble_test.go checks after every
+// test of the whole gateway, TestChaos with random faults, clients and cancellations among them.
+//
+//	1  one end per request                 invariants, TestChaos; attempt/next TestAnyRequest, TestAnyRace
+//	2  nothing forbidden is tried          TestOpenCandidatesGetProbesOnly, TestDecisionLogAddsUp; attempt/next TestAnyRequest;
+//	                                       breaker P1; cooldown TestProperty*; lockout TestPropertyNeverShorterNeverMorePermissive
+//	3  never above a cap                   gate TestGateProperties, TestNeverAboveACapUnderConcurrency; TestChaos
+//	4  rates are kept in every window      the properties of room rate
+//	5  at most N probes                    breaker P2 (TestProperties), TestP21RoomIsTheMachine; invariants
+//	6  everything comes back               invariants; attempt TestPanicsGiveEverythingBack, TestRaceClientLeaves; gate
+//	                                       TestGateProperties; queue TestLineProperties; TestSoakStreams
+//	7  one row per attempt, sums agree     TestDecisionLogAddsUp, invariants
+//	8  noise takes nobody out for long     breaker TestNoiseOpensNothing; TestHealthySourceWithEmptyAnswers
+//	9  the dead cost a bounded number      breaker TestDeadSourceCostsABoundedNumber; TestOpenCandidatesGetProbesOnly,
+//	                                       TestManyDeadKeysBeforeAHealthyProvider
+//	10 restarts permit no more             breaker P20 (TestRestartIsNeverMorePermissive), cooldown and lockout
+//	                                       TestProperty*; TestRestartForgetsNothing, TestReloadDuringRequests
+//	11 callers and ourselves teach nothing attempt TestNothingLearnsFromCallersAndOurselves, TestUncountedTeachesNothing
+//	12 client text changes nothing         verdict TestClientTextChangesNothing, FuzzJudge
+
 // Resilience 12.2 and 12.7, with random faults: no attempt goes to a candidate whose breaker is open, but for probes; each
 // attempt has one row; and the rows of a connection's model sum up to its breaker's window.
 func TestDecisionLogAddsUp(t *testing.T) {
