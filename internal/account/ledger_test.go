@@ -329,7 +329,7 @@ func TestP114NothingIsRetained(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(time.Second)
+		time.Sleep(3 * batchAfter) // one to gather, one to find nothing more
 		synctest.Wait()
 		if tot := l.Totals(); tot.Open != 0 || tot.QueueBytes != 0 || tot.Stored != 10000 {
 			t.Errorf("%+v", tot)
