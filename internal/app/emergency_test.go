@@ -10,6 +10,7 @@ import (
 	"spillway/internal/gateway"
 	"spillway/internal/lab"
 	"spillway/internal/lab/fault"
+	"spillway/internal/lab/scenario"
 )
 
 // rescued is a configuration in which combo smart has an emergency combo.
@@ -175,6 +176,26 @@ func TestEmergencyIsSwitchedByReload(t *testing.T) {
 		res.Body.Close()
 		if n := len(b.Calls("spare")); res.StatusCode == 200 || n != 1 {
 			t.Errorf("status %d, %d calls of the spare", res.StatusCode, n)
+		}
+	})
+}
+
+// TestEmergencyForACrowd: who may not stand in line any more goes to the emergency combo as well.
+func TestEmergencyForACrowd(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.SourceOf(scenario.Source{Name: "main", Latency: scenario.Between(10*time.Second, 10*time.Second), Tokens: 4})
+		b.Source("spare")
+		b.Open(rescued("resilience: {pacing: {queue: {max_queue_depth: 2}}}\n", "main") + "")
+		b.Reload(strings.Replace(string(b.config), "provider: main, key", "provider: main, max_concurrent: 1, key", 1))
+		served := map[string]int{}
+		for _, r := range b.atOnce(8, chat(false)) {
+			if r.Status != 200 {
+				t.Errorf("%s", describe(r))
+			}
+			served[r.Header.Get("X-Spillway-Provider")]++
+		}
+		if served["main"] < 2 || served["spare"] < 4 {
+			t.Errorf("%v", served)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func (r *run) fallBack(why gateway.Reason, gerr *gateway.Error) bool {
 	bound := r.session.bound
 	r.translate(to.Pool)
 	r.plan.Close()
-	r.job.Pool, r.job.Walk, r.job.AllowEmpty = to.Pool, to.Walk, to.AllowEmpty
+	r.job.Pool, r.job.Walk, r.job.AllowEmpty, r.job.Queue = to.Pool, to.Walk, to.AllowEmpty, to.Pool.Queue
 	r.job.Walk.Earlier = len(r.history)
 	r.plan = to.Pool.Open()
 	r.plan.Want(r.job.Envelope, envelope.Asks)
@@ -68,7 +68,8 @@ func (r *run) mayFallBack(why gateway.Reason) bool {
 	case gateway.StopHere, gateway.StatusExcluded, gateway.ClientGone, gateway.DeadlinePassed:
 		return false
 	}
-	if r.parent.Err() != nil || !r.deadline.IsZero() && !time.Now().Before(r.deadline) || len(r.job.Envelope.Refs) > 0 {
+	if r.parent.Err() != nil || !r.deadline.IsZero() && !time.Now().Before(r.deadline) || r.plan.Pinned() ||
+		slices.ContainsFunc(r.job.Envelope.Refs, func(ref gateway.Ref) bool { return !ref.Loose }) {
 		return false
 	}
 	for i := range r.history {
@@ -78,6 +79,9 @@ func (r *run) mayFallBack(why gateway.Reason) bool {
 	}
 	if f := r.lastError; f != nil && !f.outcome.Failed() {
 		return false // the last word was that the request itself is wrong
+	}
+	if why == gateway.QueueFull {
+		return true // perhaps before anything was planned
 	}
 	for i := range r.plan.Ranked {
 		if r.plan.Ranked[i].Ruling.Layer != gateway.LayerRoute {

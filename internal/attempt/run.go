@@ -61,8 +61,9 @@ func (r *run) close() {
 
 func (r *run) loop() *gateway.Error {
 	j := r.job.Journey
-	if gerr := r.crowded(); gerr != nil {
-		return gerr
+	crowd := r.crowded()
+	if crowd != nil && r.job.Emergency == nil {
+		return crowd
 	}
 	r.plan = r.job.Pool.Open()
 	r.plan.Want(r.job.Envelope, envelope.Asks)
@@ -74,6 +75,9 @@ func (r *run) loop() *gateway.Error {
 	j.PoolSize = len(r.job.Pool.Candidates)
 	if gerr := r.recognize(r.began); gerr != nil {
 		return gerr
+	}
+	if crowd != nil && !r.fallBack(gateway.QueueFull, crowd) {
+		return r.closeWith(crowd)
 	}
 	for range maxSteps {
 		if r.parent.Err() != nil {
