@@ -142,7 +142,7 @@ func floor(in Input) time.Duration {
 // it, so that the other one gets its try. An attempt that this cut gets more the next time, up to three quarters; and a
 // candidate whose answers were really seen to take longer than half gets what they take.
 func share(in Input, left time.Duration) time.Duration {
-	d := max(left/2, min(in.LongestCut+in.LongestCut/2, left/4*3))
+	d := max((left+1)/2, min(in.LongestCut+in.LongestCut/2, left/4*3))
 	if !in.Guessed {
 		d = max(d, in.P95)
 	}

@@ -86,6 +86,26 @@ func TestO18CutAttemptGetsMoreTimeNextTime(t *testing.T) {
 	}
 }
 
+// While another candidate is untried an attempt leaves it something of the deadline, unless its own answers were seen to
+// need it all; and it never gets less than half of what is left.
+func TestShareOfTheDeadline(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := Input{
+			Stream: rapid.Bool().Draw(t, "stream"), Untried: true, Reasoning: rapid.Bool().Draw(t, "reasoning"),
+			P95: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "p95")), Guessed: rapid.Bool().Draw(t, "guessed"),
+			LongestCut: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "cut")),
+			Left:       time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "left")),
+		}
+		c := Limits(in)
+		if seen := in.P95 > 0 && !in.Guessed; c.FirstContent > in.Left/4*3+2 && !(seen && in.P95 >= c.FirstContent) && in.Left > 4 {
+			t.Fatalf("%v of %v", c.FirstContent, in.Left)
+		}
+		if c.FirstContent < min((in.Left+1)/2, c.Patience) {
+			t.Fatalf("%v of %v, although %v would be fair", c.FirstContent, in.Left, c.Patience)
+		}
+	})
+}
+
 // O19: a hung attempt is bounded by the request's remaining budget, never by a global default.
 func TestO19AttemptWithinTheDeadline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
