@@ -30,6 +30,7 @@ type durable struct {
 	Output   float64   `json:"output,omitzero"`
 	Requests learned   `json:"requests,omitzero"`
 	Tokens   learned   `json:"tokens,omitzero"`
+	Split    bool      `json:"split,omitzero"` // limits are the models' own
 }
 
 // used is what was sent up to an instant.
@@ -66,7 +67,7 @@ func (s *state) worthKeeping(l limits, now time.Time) bool {
 
 // encode is the durable form.
 func (s *state) encode(now time.Time) []byte {
-	d := durable{LastAt: s.lastAt.Round(0), Output: s.output, Requests: s.requests, Tokens: s.tokens}
+	d := durable{LastAt: s.lastAt.Round(0), Output: s.output, Requests: s.requests, Tokens: s.tokens, Split: s.split}
 	at := s.sent.since(now)
 	for i := range s.sent.entries {
 		e := &s.sent.entries[i]
@@ -105,6 +106,7 @@ func (s *state) restore(d durable, now time.Time) {
 	if d.LastAt.After(s.lastAt) {
 		s.lastAt = d.LastAt
 	}
+	s.split = s.split || d.Split
 	s.output = max(s.output, min(d.Output, 1e9))
 	for _, x := range []struct{ mine, old *learned }{{&s.requests, &d.Requests}, {&s.tokens, &d.Tokens}} {
 		if x.mine.HeardAt.IsZero() && x.mine.ResetAt.IsZero() {
@@ -172,11 +174,11 @@ func (r *Room) Status(now time.Time) []resilience.Status {
 func (s *state) status(now time.Time) (line resilience.Status, show bool) {
 	line = resilience.Status{Layer: gateway.LayerPacing, State: "active", Detail: map[string]string{"of": "rate"}}
 	requests, tokens := s.sent.sums(now)
-	if requests > 0 || tokens > 0 {
+	if (requests > 0 || tokens > 0) && !s.model { // the account's line tells of its models, too
 		line.Detail["requests_last_minute"], line.Detail["tokens_last_minute"] = strconv.Itoa(requests), strconv.Itoa(tokens)
 		show = true
 	}
-	if s.unheard > 0 {
+	if s.unheard > 0 && !s.model {
 		line.Detail["under_way"] = strconv.Itoa(s.unheard)
 		show = true
 	}

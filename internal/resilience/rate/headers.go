@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"spillway/internal/gateway"
 	"spillway/internal/resilience"
 	memory "spillway/internal/state"
 )
@@ -105,12 +106,28 @@ func (h *Handle) Heard(p resilience.Permit, header http.Header, now time.Time) {
 		first = own.hear()
 		account, model = own.account, own.model
 	}
-	if h.model != nil {
-		h.account.hear(facts{requests: silent, tokens: silent}, account, first, h.limits, now)
-		h.model.hear(f.or(ok), model, first, limits{}, now)
+	f = f.or(ok)
+	nothing := facts{requests: silent, tokens: silent}
+	if h.split || h.account.splits(f, h.name, now) {
+		h.account.hear(nothing, account, first, h.limits, now)
+		h.model.hear(f, model, first, limits{}, now)
 		return
 	}
-	h.account.hear(f.or(ok), account, first, h.limits, now)
+	h.account.hear(f, account, first, h.limits, now)
+	h.model.hear(nothing, model, first, limits{}, now)
+}
+
+// splits reports whether the limits that headers name belong to models and not to the account.
+func (c *cell) splits(f facts, model gateway.ModelID, now time.Time) bool {
+	c.Lock()
+	before := c.State.split
+	split := c.State.splits(f, model)
+	pending := split != before && c.Note(memory.News{At: now, Keep: true})
+	c.Unlock()
+	if pending {
+		c.publish()
+	}
+	return split
 }
 
 // silent is a bucket of which nothing is said.

@@ -52,6 +52,9 @@ func (l learned) hear(b bucket, inFlight int, now time.Time) learned {
 	return l
 }
 
+// differs reports whether an answer names another limit.
+func (l *learned) differs(b bucket) bool { return l.Limit > 0 && b.limit > 0 && l.Limit != b.limit }
+
 // perMinute is how many windows of the limit fit into a minute, at least 1. A reset that is the time until all is back,
 // as with a bucket that fills steadily, gives the window: reset * limit / used. Of a fixed window it is an estimate that
 // errs to the short side. A limit per more than a minute is taken as one per minute: it is looser than the truth, and

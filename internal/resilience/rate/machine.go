@@ -23,6 +23,10 @@ type state struct {
 	canaryAt time.Time // when the one request left that finds out what is left after a rest; zero = none is out
 	unheard  int       // requests under way whose headers have not come yet
 
+	spoke gateway.ModelID // whose headers were heard last; only of accounts
+	model bool            // the key is a model of an account
+	split bool            // the answers of two models have named different limits: they are the models' own
+
 	savedRequests, savedTokens int // counted since the last record
 	savedAt                    time.Time
 	restoredAt                 time.Time // what may have been sent after the last record is still to be counted
@@ -163,6 +167,18 @@ func (s *state) settle(t ticket, e ended, now time.Time) (less bool) {
 		less = s.sent.back(t.entry, 0, -diff) || less
 	}
 	return less
+}
+
+// splits reports whether limits are the models' own. What was learned before that was known belongs to nobody.
+func (s *state) splits(f facts, model gateway.ModelID) bool {
+	if s.split || f.requests.limit <= 0 && f.tokens.limit <= 0 {
+		return s.split
+	}
+	if s.spoke != "" && s.spoke != model && (s.requests.differs(f.requests) || s.tokens.differs(f.tokens)) {
+		s.split, s.requests, s.tokens, s.canaryAt = true, learned{}, learned{}, time.Time{}
+	}
+	s.spoke = model
+	return s.split
 }
 
 // hear takes what headers say. heard is the ticket of the request whose answer they came with.

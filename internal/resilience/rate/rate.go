@@ -3,7 +3,8 @@
 // requests, and believes what rate-limit headers say is left until their reset.
 //
 // Key: the account, which all connections that share a credential or a name belong to. What headers say belongs to the
-// account as well, or to one model of it where the provider has a quota per model.
+// account as well, or to one model of it: where the provider has a quota per model, and from the moment on at which the
+// answers of two models name different limits.
 //
 // It delays, it never forbids, and it tells the exact time at which a refused request would be let through if nothing
 // else happened. A request reserves itself and its estimated tokens in one step, and settles with what it really used.
@@ -74,7 +75,9 @@ type Handle struct {
 	cfg     Config
 	limits  limits // declared ones
 	account *cell
-	model   *cell // of what is learned per model; nil = the account's
+	model   *cell // of what is learned per model
+	name    gateway.ModelID
+	split   bool // the provider has a quota per model
 }
 
 var _ resilience.Handle = (*Handle)(nil)
@@ -88,18 +91,20 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	}
 	l := conn.RateLimits
 	h := &Handle{room: r, cfg: cfg, limits: limits{rpm: l.RPM, tpm: l.TPM, interval: l.MinInterval}, account: r.cell(owner)}
-	if conn.Provider != nil && conn.Provider.PerModelQuota {
-		h.model = r.cell(owner + " " + string(c.Model))
-	}
+	h.name, h.model = gateway.ModelID(strings.Clone(string(c.Model))), r.cell(owner+" "+string(c.Model))
+	h.split = conn.Provider != nil && conn.Provider.PerModelQuota
 	h.account.Lock()
 	defer h.account.Unlock()
 	h.account.State.catchUp(h.limits)
+	h.model.Lock()
+	defer h.model.Unlock()
+	h.model.State.model = true
 	return h
 }
 
 // Plain reports that Peek allows everybody until something changes.
 func (h *Handle) Plain() bool {
-	return h == nil || h.limits == (limits{}) && !h.account.hot.Load() && (h.model == nil || !h.model.hot.Load())
+	return h == nil || h.limits == (limits{}) && !h.account.hot.Load() && !h.model.hot.Load()
 }
 
 // Peek implements [resilience.Handle].
@@ -122,15 +127,11 @@ func tokensOf(ask *resilience.Ask) int {
 // lock takes the account before the model, always.
 func (h *Handle) lock() {
 	h.account.Lock()
-	if h.model != nil {
-		h.model.Lock()
-	}
+	h.model.Lock()
 }
 
 func (h *Handle) unlock() {
-	if h.model != nil {
-		h.model.Unlock()
-	}
+	h.model.Unlock()
 	h.account.Unlock()
 }
 
@@ -138,10 +139,8 @@ func (h *Handle) unlock() {
 func (h *Handle) ruling(prompt int, now time.Time) resilience.Ruling {
 	n := h.account.State.estimate(prompt)
 	a := h.account.State.admits(h.effective(&h.account.State, now), n, now)
-	if h.model != nil {
-		if m := h.model.State.admits(h.effective(&h.model.State, now), n, now); m.later(a) {
-			a = m
-		}
+	if m := h.model.State.admits(h.effective(&h.model.State, now), n, now); m.later(a) {
+		a = m
 	}
 	if a.now(now) {
 		return resilience.Ruling{}
@@ -179,9 +178,7 @@ func (h *Handle) Allow(_ context.Context, ask *resilience.Ask, now time.Time) (r
 	p := &permit{h: h, prompt: prompt, tokens: h.account.State.estimate(prompt)}
 	p.account = h.account.State.take(p.tokens, now)
 	pending := h.account.Note(memory.News{At: now, Keep: h.account.State.worthKeeping(h.limits, now)})
-	if h.model != nil {
-		p.model = h.model.State.take(p.tokens, now)
-	}
+	p.model = h.model.State.take(p.tokens, now)
 	h.unlock()
 	if pending {
 		h.account.publish()
@@ -237,9 +234,7 @@ func (p *permit) Record(o gateway.Outcome, now time.Time) {
 	p.h.lock()
 	less := p.h.account.State.settle(p.account, e, now)
 	pending := p.h.account.Note(memory.News{At: now, Keep: p.h.account.State.worthKeeping(p.h.limits, now)})
-	if p.h.model != nil {
-		less = p.h.model.State.settle(p.model, e, now) || less
-	}
+	less = p.h.model.State.settle(p.model, e, now) || less
 	p.h.unlock()
 	if pending {
 		p.h.account.publish()

@@ -354,3 +354,28 @@ func BenchmarkLimited(b *testing.B) {
 		p.Record(gateway.Outcome{Kind: gateway.Success, BeganAt: now}, now)
 	}
 }
+
+// Two models of an account whose answers name different limits: the limits are the models' own, and one that has nothing
+// left holds up no other. It is remembered.
+func TestModelsWithLimitsOfTheirOwn(t *testing.T) {
+	var kept []resilience.Record
+	r := New(Options{Keep: func(rec resilience.Record) { kept = append(kept, rec) }})
+	c := candidate(gateway.RateLimits{})
+	a := r.Bind(c, Default())
+	c.Model = "other"
+	b := r.Bind(c, Default())
+	a.Heard(go1(t, a, 0, t0), said("10", "9", "30s"), t0)
+	b.Heard(go1(t, b, 0, t0), said("10", "0", "30s"), t0) // the same number: it may be the account's
+	refusedUntil(t, a, 0, t0, at(30*time.Second))
+	canary := go1(t, a, 0, at(30*time.Second))
+	a.Heard(canary, said("500", "499", "30s"), at(31*time.Second))
+	b.Heard(go1(t, b, 0, at(32*time.Second)), said("10", "0", "30s"), at(32*time.Second))
+	refusedUntil(t, b, 0, at(33*time.Second), at(62*time.Second))
+	go1(t, a, 0, at(33*time.Second))
+	after := New(Options{})
+	after.Restore(kept, at(34*time.Second))
+	a, b = after.Bind(candidate(gateway.RateLimits{}), Default()), after.Bind(c, Default())
+	refusedUntil(t, b, 0, at(34*time.Second), at(62*time.Second))
+	b.Heard(go1(t, b, 0, at(62*time.Second)), said("10", "0", "30s"), at(62*time.Second))
+	go1(t, a, 0, at(63*time.Second))
+}
