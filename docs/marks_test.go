@@ -13,14 +13,13 @@ var later = map[string]string{
 	"log.bodies":                        "",
 	"combos[].options.continuation":     "a broken stream ends in an error",
 	"combos[].options.stream_guarantee": "",
-	"combos[].options.sticky_limit":     "",
 	"resilience.streams.continuation":   "",
 	"resilience.breaker.backend_down":   "run-time state is in memory",
 }
 
 // tells are selectors that appear in the code as soon as somebody uses a setting of later.
 var tells = []string{"Responses.Store", ".StreamGuarantee",
-	".Options.StickyLimit", ".Options.Continuation",
+	".Options.Continuation",
 }
 
 // atStart are settings that a reload does not change: they are taken when the process starts.

@@ -143,7 +143,7 @@ type ComboOptions struct {
 	ContentRefused string `yaml:"content_refused" enum:"stop,failover"`
 	// How far failover goes.
 	Failover Failover `yaml:"failover"`
-	// Requests that stay on one target before the strategy moves on; 0 = off. Default 0.
+	// Requests that stay on one target before the strategy moves on, under weighted and round-robin; 0 or 1 = off. Default 0.
 	StickyLimit int `yaml:"sticky_limit"`
 	// An empty answer with a 2xx is an answer. Default false.
 	AllowEmpty bool `yaml:"allow_empty"`

@@ -41,7 +41,6 @@ var unbuilt = []struct{ path, instead string }{
 	{"log.bodies", "bodies are never kept"},
 	{"combos[].options.continuation", "a broken stream ends in an error"},
 	{"combos[].options.stream_guarantee", "streams go out as they come"},
-	{"combos[].options.sticky_limit", "the strategy moves on with every request"},
 }
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)
@@ -102,6 +101,9 @@ func (l *loader) warnConnections() {
 
 func (l *loader) warnCombos() {
 	for i, c := range l.cfg.Combos {
+		if c.Options.StickyLimit > 1 && c.Strategy != "weighted" && c.Strategy != "round-robin" {
+			l.warn(fmt.Sprintf("combos[%d].options.sticky_limit", i), "does nothing under strategy %s: only weighted and round-robin move on", c.Strategy)
+		}
 		for j, t := range c.Targets {
 			if t.Provider == "" {
 				continue

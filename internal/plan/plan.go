@@ -211,6 +211,9 @@ func (pl *Plan) rank(now time.Time) {
 		pl.summary(&pl.inner[t], &pool.targets[t])
 	}
 	pl.order = pool.strategy.Rank(pl.order, pl.inner, pool.state, pl.rng)
+	if pool.sticky > 1 {
+		pl.stick()
+	}
 	own := -1 // the target in which the session's own connection comes first
 	if pl.home >= 0 {
 		own = pl.stay()

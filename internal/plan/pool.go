@@ -63,6 +63,7 @@ type Pool struct {
 	targets  []target
 	walkers  []next.Candidate // the candidates as the walk knows them, without what changes
 	strategy strategy.Kind
+	sticky   int // uses of one target in a row before the strategy moves on; below 2 it always does
 	state    *strategy.State
 	changes  *resilience.Changes
 	reuse    sync.Pool // *Plan
@@ -146,6 +147,9 @@ func (b *Board) compile(combo *gateway.Combo, key poolKey) *Pool {
 	pool := &Pool{Name: combo.Name, Combo: combo, Ordered: kind.Ordered(), strategy: kind,
 		state: b.binder.Strategy("combo/" + combo.Name), changes: b.binder.Changes(),
 		home: map[place]int{}, conns: map[string]int{}}
+	if kind.Sticks() {
+		pool.sticky = combo.Options.StickyLimit
+	}
 	ids := interner{}
 	for ti, t := range combo.Targets {
 		run := target{from: len(pool.Candidates), weight: t.Weight, strategy: strategy.HealthAware,

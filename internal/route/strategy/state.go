@@ -9,6 +9,7 @@ type State struct {
 	used  []uint64 // per item: attempts begun, never below the floor once looked at
 	floor uint64   // uses of the item that was last chosen: who was away starts level with the others
 	last  int      // the item last used
+	inRow int      // uses of it in a row; 0 = a stay is over
 }
 
 // Used reports that an attempt began on item i of n. Attempts count whether they succeed or not: so the requests that a
@@ -23,7 +24,11 @@ func (s *State) Used(i, n int) {
 	s.used[i] = max(s.used[i], s.floor)
 	s.floor = s.used[i]
 	s.used[i]++
+	if s.last != i {
+		s.inRow = 0
+	}
 	s.last = i
+	s.inRow++
 }
 
 // counts copies the effective uses of n items and the item last used.
