@@ -17,18 +17,35 @@ type facts struct{ requests, tokens bucket }
 // names of the headers of one bucket, in canonical form.
 type names struct{ limit, left, reset string }
 
-// families are the headers of limits: OpenAI and who speaks like it, Anthropic.
-var families = [...]struct{ requests, tokens names }{
+// family are the headers of one style.
+type family struct{ requests, tokens names }
+
+// families are OpenAI's, which many have taken over, and Anthropic's.
+var families = []family{
 	{names{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
 		names{"X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"}},
 	{names{"Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset"},
 		names{"Anthropic-Ratelimit-Tokens-Limit", "Anthropic-Ratelimit-Tokens-Remaining", "Anthropic-Ratelimit-Tokens-Reset"}},
 }
 
-// read finds rate-limit headers. It allocates nothing when there are none.
-func read(h http.Header, now time.Time) (f facts, ok bool) {
-	for i := range families {
-		n := &families[i]
+// familiesOf are those that a provider may send, by what it speaks.
+func familiesOf(p *gateway.Provider) []family {
+	if p == nil || len(p.Protocols) == 0 {
+		return families
+	}
+	switch {
+	case !p.Speaks(gateway.Anthropic):
+		return families[:1]
+	case len(p.Protocols) == 1:
+		return families[1:]
+	}
+	return families
+}
+
+// read finds rate-limit headers of some families. It allocates nothing when there are none.
+func read(among []family, h http.Header, now time.Time) (f facts, ok bool) {
+	for i := range among {
+		n := &among[i]
 		if len(h[n.requests.left]) == 0 && len(h[n.tokens.left]) == 0 && len(h[n.requests.limit]) == 0 {
 			continue
 		}
@@ -97,7 +114,7 @@ func (h *Handle) Heard(p resilience.Permit, header http.Header, now time.Time) {
 		return
 	}
 	own, _ := p.(*permit)
-	f, ok := read(header, now)
+	f, ok := read(h.families, header, now)
 	if !ok && own == nil {
 		return
 	}

@@ -78,6 +78,8 @@ type Handle struct {
 	model   *cell // of what is learned per model
 	name    gateway.ModelID
 	split   bool // the provider has a quota per model
+
+	families []family // headers that it may send
 }
 
 var _ resilience.Handle = (*Handle)(nil)
@@ -92,6 +94,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	l := conn.RateLimits
 	h := &Handle{room: r, cfg: cfg, limits: limits{rpm: l.RPM, tpm: l.TPM, interval: l.MinInterval}, account: r.cell(owner)}
 	h.name, h.model = gateway.ModelID(strings.Clone(string(c.Model))), r.cell(owner+" "+string(c.Model))
+	h.families = familiesOf(conn.Provider)
 	h.split = conn.Provider != nil && conn.Provider.PerModelQuota
 	h.account.Lock()
 	defer h.account.Unlock()

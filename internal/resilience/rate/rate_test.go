@@ -145,12 +145,12 @@ func TestHeaders(t *testing.T) {
 		"two windows":  {said("100, 100;w=60", "7", "1s"), bucket{100, 7, time.Second}, none},
 		"anthropic":    {anthropic, bucket{50, 49, 90 * time.Second}, bucket{40000, 0, 30 * time.Second}},
 	} {
-		f, ok := read(c.header, t0)
+		f, ok := read(families, c.header, t0)
 		if !ok || f.requests != c.requests || f.tokens != c.tokens {
 			t.Errorf("%s: %t %+v", name, ok, f)
 		}
 	}
-	if _, ok := read(http.Header{"Retry-After": {"1"}}, t0); ok {
+	if _, ok := read(families, http.Header{"Retry-After": {"1"}}, t0); ok {
 		t.Error("no rate-limit headers")
 	}
 }
@@ -378,4 +378,21 @@ func TestModelsWithLimitsOfTheirOwn(t *testing.T) {
 	refusedUntil(t, b, 0, at(34*time.Second), at(62*time.Second))
 	b.Heard(go1(t, b, 0, at(62*time.Second)), said("10", "0", "30s"), at(62*time.Second))
 	go1(t, a, 0, at(63*time.Second))
+}
+
+func TestFamiliesOfAProvider(t *testing.T) {
+	for _, c := range []struct {
+		speaks []gateway.Protocol
+		want   int
+		first  string
+	}{
+		{nil, 2, "X-Ratelimit-Limit-Requests"},
+		{[]gateway.Protocol{gateway.OpenAI, gateway.Responses}, 1, "X-Ratelimit-Limit-Requests"},
+		{[]gateway.Protocol{gateway.Anthropic}, 1, "Anthropic-Ratelimit-Requests-Limit"},
+		{[]gateway.Protocol{gateway.OpenAI, gateway.Anthropic}, 2, "X-Ratelimit-Limit-Requests"},
+	} {
+		if got := familiesOf(&gateway.Provider{Protocols: c.speaks}); len(got) != c.want || got[0].requests.limit != c.first {
+			t.Errorf("%v: %+v", c.speaks, got)
+		}
+	}
 }
