@@ -17,8 +17,11 @@ func (p *Provider) QuotaFamily(m gateway.ModelID) string {
 	return name
 }
 
-// checkFamilies reports families without a name or with a pattern that matches nothing.
+// checkFamilies reports families without a name or with a pattern that matches nothing, and those that a 429 passes by.
 func (l *loader) checkFamilies(path string, p *Provider) {
+	if len(p.QuotaFamilies) > 0 && !p.PerModelQuota {
+		l.warn(path, "does nothing for a 429 and a quota, which rest the whole account; set per_model_quota: true")
+	}
 	for _, name := range sortedKeys(p.QuotaFamilies) {
 		if name == "" {
 			l.at(path, "a family needs a name")
