@@ -348,3 +348,41 @@ func TestForeignObjectsArePinnedOnceTheyWereFound(t *testing.T) {
 		}
 	})
 }
+
+// An upstream that says that it cannot read a text whose maker nobody knows is asked again without it, once, and nobody is
+// blamed.
+func TestUnreadableReasoningIsLeftOut(t *testing.T) {
+	for name, s := range speeches {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bubble) {
+				u := new(sealers)
+				b.Handle("a", u.ServeHTTP)
+				b.Open(keyed("a", 2) + combo("a"))
+				c := &thread{b: b, s: s}
+				c.turns = []string{s.user, fmt.Sprintf(s.model, "sealed/key-9/1==", "elsewhere")}
+				by, _, dropped := c.say()
+				if dropped != s.lost || len(b.Calls("a")) != 2 {
+					t.Errorf("dropped %q after %d calls\n%s", dropped, len(b.Calls("a")), b.Story())
+				}
+				again, _, dropped := c.say() // known from now on: not even tried
+				if again != by || dropped != s.lost || len(b.Calls("a")) != 3 || len(sealedText.FindAllString(u.last(), -1)) != 1 {
+					t.Errorf("by %s, dropped %q after %d calls: %s", again, dropped, len(b.Calls("a")), u.last())
+				}
+				b.NothingOut()
+			})
+		})
+	}
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.Handle("a", func(w http.ResponseWriter, _ *http.Request) {
+			answerJSON(w, 400, `{"error":{"type":"invalid_request_error","code":"invalid_encrypted_content","message":"no"}}`)
+		})
+		b.Open(keyed("a", 2) + combo("a"))
+		s := speeches["responses"]
+		res := b.Post(s.path, fmt.Sprintf(s.body, fmt.Sprintf(s.model, "x", "y")+","+s.user, ""))
+		defer res.Body.Close()
+		if body, _ := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(body), "invalid_encrypted_content") || len(b.Calls("a")) != 2 {
+			t.Errorf("status %d after %d calls: %s", res.StatusCode, len(b.Calls("a")), body)
+		}
+		b.NothingOut()
+	})
+}

@@ -54,6 +54,7 @@ type flight struct {
 	pinned  bool     // what it has made is known to be at its connection
 	told    int      // so many of facts.objects are
 	lost    []string // what the request has lost on the way to this account, by name
+	blind   bool     // it was sent without anything encrypted
 	ready   bool     // the head is good: it can be committed
 	outcome gateway.Outcome
 }
@@ -240,7 +241,7 @@ func (f *flight) judge(e verdict.Evidence) {
 	if e.RaceLost && f.probe {
 		o.Kind, o.Scope, o.Reason = gateway.Slow, gateway.ScopeAttempt, gateway.RaceLost // a losing probe has failed as a probe
 	}
-	o = f.renewed(o, now)
+	o = f.unreadable(f.renewed(o, now), e.Body)
 	if f.candidate.Lane != nil {
 		o = f.atWall(o, now)
 	}

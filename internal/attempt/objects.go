@@ -1,6 +1,9 @@
 package attempt
 
 import (
+	"bytes"
+	"net/http"
+	"slices"
 	"time"
 
 	"spillway/internal/envelope"
@@ -14,7 +17,7 @@ import (
 // object is something that an answer has made at its account.
 type object struct {
 	kind protocol.ObjectKind
-	id   string
+	id   string // of an encrypted text the bytes of its seal
 }
 
 // made takes over the objects of an event. A stream may name each several times.
@@ -23,6 +26,10 @@ func (x *facts) made(list []protocol.Object) {
 next:
 	for _, o := range list {
 		found := object{o.Kind, jsonscan.Unquote(o.ID)}
+		if o.Kind == protocol.SealedText || o.Kind == protocol.SealedState { // long texts, of which only the name is kept
+			seal := gateway.SealOf(found.id)
+			found.id = string(seal[:])
+		}
 		if len(x.objects) >= most {
 			return
 		}
@@ -66,9 +73,9 @@ func (r *run) rememberObject(room *affinity.Room, f *flight, o object, now time.
 	case protocol.KeptObject:
 		room.RecordPin(r.object(o.id), at, now)
 	case protocol.SealedText:
-		room.RecordSeal(gateway.SealOf(o.id), f.candidate.AccountName, now)
+		room.RecordSeal(gateway.Seal([]byte(o.id)), f.candidate.AccountName, now)
 	case protocol.SealedState:
-		room.RecordPin(r.object(gateway.SealOf(o.id).ObjectID()), at, now)
+		room.RecordPin(r.object(gateway.Seal([]byte(o.id)).ObjectID()), at, now)
 	}
 }
 
@@ -77,10 +84,14 @@ func (r *run) rememberObject(room *affinity.Room, f *flight, o object, now time.
 func (f *flight) unseal(env *gateway.Envelope) []envelope.Cut {
 	r, here := f.run, f.candidate.AccountName
 	room, s := r.engine.Affinity, &f.run.session
-	if room == nil || !env.Operation.Converses() || s.bound && f.alone() {
+	f.blind = s.blind.Load()
+	if !env.Operation.Converses() || !f.blind && (room == nil || s.bound && f.alone()) {
 		return nil
 	}
 	cuts, lost := envelope.Unseal(env, string(f.candidate.Candidate.Model), func(seal gateway.Seal) bool {
+		if f.blind {
+			return true
+		}
 		if by, ok := room.PeekSeal(seal, f.attempt.BeganAt); ok {
 			return by != here
 		}
@@ -101,3 +112,30 @@ func (f *flight) alone() bool {
 
 // mixed reports whether other accounts than the attempt's have answered in the session.
 func (f *flight) mixed() bool { return f.lost != nil || f.run.session.bound && !f.alone() }
+
+// unreadable takes an upstream's word for it that it cannot read what is encrypted in the conversation: nothing was known
+// of it, and the request is worth another try without. That blames nobody, and happens once.
+func (f *flight) unreadable(o gateway.Outcome, body []byte) gateway.Outcome {
+	env := f.run.job.Envelope
+	if o.Kind != gateway.Alive || o.Status != http.StatusBadRequest || !env.Sealed || f.blind || !env.Operation.Converses() || !refusesSeals(body) {
+		return o
+	}
+	cuts, _ := envelope.Unseal(env, string(f.candidate.Candidate.Model), func(gateway.Seal) bool { return true })
+	if len(cuts) == 0 {
+		return o
+	}
+	f.run.session.blind.Store(true)
+	o.Kind, o.Scope, o.Uncounted = gateway.LocalError, gateway.ScopeRequest, true
+	return o
+}
+
+// sealRefusals are the words with which upstreams refuse what another account has encrypted: OpenAI's code and sentence,
+// Anthropic's, Google's. A signature that is missing is another matter.
+var sealRefusals = [][]byte{[]byte("invalid_encrypted_content"), []byte("encrypted content"), []byte("invalid `signature` in `thinking`"),
+	[]byte("invalid signature in thinking"), []byte("invalid thought signature"), []byte("corrupted thought signature"),
+	[]byte("thought signature is not valid")}
+
+func refusesSeals(body []byte) bool {
+	body = bytes.ToLower(body[:min(len(body), 4<<10)])
+	return slices.ContainsFunc(sealRefusals, func(words []byte) bool { return bytes.Contains(body, words) })
+}

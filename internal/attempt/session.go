@@ -3,6 +3,7 @@ package attempt
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"spillway/internal/attempt/next"
@@ -23,6 +24,7 @@ type session struct {
 	bond  affinity.Bond
 
 	unknown []gateway.Ref // objects that were not made here, as far as is known
+	blind   atomic.Bool   // an upstream could not read what is encrypted in the conversation; written by any flight
 }
 
 // recognize finds out where the request belongs: stored objects that it refers to leave one connection, its session
@@ -146,7 +148,7 @@ func (r *run) pin(room *affinity.Room, now time.Time) *gateway.Error {
 			}
 		case at != "" && conn != at:
 			return &gateway.Error{Code: gateway.InvalidRequest, Param: ref.Param, Message: fmt.Sprintf(
-				"%s %s and %s %s are stored at two accounts; no request can use both", by.Param, gateway.Quote(by.ID), ref.Param, gateway.Quote(ref.ID)),
+				"%s and %s are stored at two accounts; no request can use both", called(by), called(ref)),
 				Next: "Send what they hold in the request itself."}
 		default:
 			at, by = conn, ref
@@ -156,7 +158,7 @@ func (r *run) pin(room *affinity.Room, now time.Time) *gateway.Error {
 	case at != "":
 		if !r.plan.Pin(at) {
 			return &gateway.Error{Code: gateway.NotFound, Param: by.Param, Message: fmt.Sprintf(
-				"%s %s is stored at connection %s, which does not serve %s (any more)", by.Param, gateway.Quote(by.ID), r.name(at), gateway.Quote(r.job.Envelope.Model)),
+				"%s is stored at connection %s, which does not serve %s (any more)", called(by), r.name(at), gateway.Quote(r.job.Envelope.Model)),
 				Next: "Send the whole conversation, or ask for the model that made it."}
 		}
 	case unknown.ID != "" && !r.sole(unknown):
@@ -166,6 +168,14 @@ func (r *run) pin(room *affinity.Room, now time.Time) *gateway.Error {
 			Next: "Send the whole conversation, or ask for a model that one account serves."}
 	}
 	return nil
+}
+
+// called names a stored object for people.
+func called(ref gateway.Ref) string {
+	if ref.Loose { // its id is ours and says nothing to anybody
+		return "the compacted conversation"
+	}
+	return ref.Param + " " + gateway.Quote(ref.ID)
 }
 
 // name is a connection's id, for callers that may see it.
