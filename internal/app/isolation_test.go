@@ -40,18 +40,19 @@ func TestEgressFamilies(t *testing.T) {
 				b.Source("a", limited)
 				b.Source("b")
 				b.Source("c")
-				conf := "providers:\n"
+				var conf strings.Builder
+				conf.WriteString("providers:\n")
 				for _, p := range []string{"a", "b"} {
-					conf += strings.Replace(provider(p), "class: apikey", "class: apikey, egress_family: '"+family+"'", 1)
+					conf.WriteString(strings.Replace(provider(p), "class: apikey", "class: apikey, egress_family: '"+family+"'", 1))
 				}
-				conf += provider("c") + `connections:
+				conf.WriteString(provider("c") + `connections:
   - {id: a1, provider: a, key: k1}
   - {id: b-same, provider: b, key: k2}
   - {id: b-address, provider: b, key: k3, egress_ip: 203.0.113.7}
   - {id: b-stubborn, provider: b, key: k4, disable_cooling: true}
   - {id: c1, provider: c, key: k5}
-`
-				b.Open(conf + combo("a", "c"))
+`)
+				b.Open(conf.String() + combo("a", "c"))
 				b.Right(b.Ask(chat(true)), "")
 				out := b.outOf(gateway.LayerCooldown)
 				for id, want := range map[string]bool{"a/": true, "b-same": family != "", "b-address": false, "b-stubborn": false, "c1": false} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,7 +82,7 @@ func read(t *testing.T, text string) scene {
 			at += dur(w[1])
 		case "join":
 			j := job{at: at, name: w[1], key: gateway.ClientKeyID(w[2])}
-			for _, id := range strings.Split(w[3], ",") {
+			for id := range strings.SplitSeq(w[3], ",") {
 				j.set = append(j.set, num(id))
 			}
 			for i := 4; i+1 < len(w); i += 2 {
@@ -163,9 +164,7 @@ func playLine(sc scene) (ends []ending) {
 	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	line := NewLine(LineConfig{})
 	free, freed := map[int]int{}, map[time.Duration][]int{}
-	for id, n := range sc.slots {
-		free[id] = n
-	}
+	maps.Copy(free, sc.slots)
 	places := map[*Place]job{}
 	joined := 0
 	for at := time.Duration(0); joined < len(sc.jobs) || len(places) > 0 || len(freed) > 0; {
@@ -232,9 +231,7 @@ func playPool(t *testing.T, sc scene) (ends []ending) {
 	began := time.Now()
 	var mu sync.Mutex
 	free := map[int]int{}
-	for id, n := range sc.slots {
-		free[id] = n
-	}
+	maps.Copy(free, sc.slots)
 	var all sync.WaitGroup
 	for _, j := range sc.jobs {
 		time.Sleep(time.Until(began.Add(j.at)))
