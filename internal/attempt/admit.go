@@ -85,25 +85,49 @@ func untouched(now time.Time) gateway.Outcome {
 	return gateway.Outcome{Kind: gateway.Canceled, Reason: gateway.RaceLost, EndedAt: now}
 }
 
-// untriedLeft reports whether a runnable candidate other than id is left that this request has not tried.
+// untriedLeft reports whether there is somewhere better to go than id: a runnable candidate that this request has not
+// tried; or, while id has yet to show that it answers at all, one that is known to answer and is only busy.
 func (r *run) untriedLeft(id int) bool {
+	now := time.Now()
+	for i := range r.plan.Ranked {
+		if c := &r.plan.Ranked[i]; c.ID != id && c.Ruling.OK() && r.lastOf(c.ID) == nil {
+			return true
+		}
+	}
+	return !r.job.Pool.Candidates[id].Health.Proven(now) && next.Left(&r.job.Walk, r.history) > 0 && r.busyLeft(id, now)
+}
+
+// busyLeft reports whether a candidate other than id has answered lately and could answer this request in a moment: it
+// is runnable, or full or paced, or out for no longer than one wait may last.
+func (r *run) busyLeft(id int, now time.Time) bool {
 	for i := range r.plan.Ranked {
 		c := &r.plan.Ranked[i]
-		if c.ID == id || !c.Ruling.OK() {
+		if c.ID == id || !r.job.Pool.Candidates[c.ID].Health.Proven(now) {
 			continue
 		}
-		tried := false
-		for j := range r.history {
-			if r.history[j].ID == c.ID {
-				tried = true
-				break
-			}
+		if c.Ruling.Verdict == resilience.Forbidden && (c.Ruling.Until.IsZero() || c.Ruling.Until.Sub(now) > r.job.Walk.MaxWait) {
+			continue
 		}
-		if !tried {
+		if last := r.lastOf(c.ID); last == nil || worthAgain(last.Outcome.Kind) {
 			return true
 		}
 	}
 	return false
+}
+
+// lastOf is the last attempt of this request on a candidate; nil = none.
+func (r *run) lastOf(id int) *next.Try {
+	for i := len(r.history) - 1; i >= 0; i-- {
+		if r.history[i].ID == id {
+			return &r.history[i]
+		}
+	}
+	return nil
+}
+
+// worthAgain reports whether a candidate that failed so in this request may well answer it the next time.
+func worthAgain(k gateway.Kind) bool {
+	return k == gateway.ServiceError || k == gateway.EmptyOutput || k == gateway.RateLimited
 }
 
 // breakerState is the state of a candidate's breaker for the decision log.

@@ -11,9 +11,12 @@ import (
 // raceMin is the least time a probe has for itself before the next candidate starts as well.
 const raceMin = 2 * time.Second
 
-// race flies a probe. When it shows no content within max(2 s, its learned p95), the next candidate starts beside it;
-// the first content wins and the other is cancelled. So the user whose request pays for a probe loses two seconds at
-// most.
+// raceAgain is how often it is looked whether another candidate, that was busy, can start by now.
+const raceAgain = 250 * time.Millisecond
+
+// race flies a probe. When it shows no content within max(2 s, its learned p95), the next candidate starts beside it, as
+// soon as one can; the first content wins and the other is cancelled. So the user whose request pays for a probe loses
+// two seconds at most, or the time for which everybody has to wait.
 func (r *run) race(probe *flight, step next.Step) *flight {
 	results := make(chan *flight, 2)
 	r.launched(probe, step)
@@ -21,14 +24,18 @@ func (r *run) race(probe *flight, step next.Step) *flight {
 	after := max(raceMin, r.p95(probe))
 	timer := time.NewTimer(after)
 	defer timer.Stop()
-	select {
-	case f := <-results:
-		return r.landed(f)
-	case <-timer.C:
-	}
-	second := r.second()
-	if second == nil {
-		return r.landed(<-results)
+	var second *flight
+	for second == nil {
+		select {
+		case f := <-results:
+			return r.landed(f)
+		case <-timer.C:
+		}
+		var later bool
+		if second, later = r.second(); second == nil && !later {
+			return r.landed(<-results)
+		}
+		timer.Reset(raceAgain)
 	}
 	r.start(second, results)
 	first := <-results
@@ -48,21 +55,24 @@ func (r *run) race(probe *flight, step next.Step) *flight {
 	return r.landed(first)
 }
 
-// second admits the candidate that starts beside a probe; nil when there is none.
-func (r *run) second() *flight {
+// second admits the candidate that starts beside a probe. Without one, later tells whether one may come free.
+func (r *run) second() (f *flight, later bool) {
 	step := r.decide(true)
-	if step.Do != next.TryNow || step.Delay > 0 {
-		return nil
+	if step.Do == next.Fail {
+		return nil, false
 	}
-	f := r.admit(step)
+	if step.Do != next.TryNow || step.Delay > 0 {
+		return nil, true
+	}
+	f = r.admit(step)
 	if f == nil || f.probe { // two trials at once would leave the request without a sure one
 		if f != nil {
 			f.abandon()
 		}
-		return nil
+		return nil, true
 	}
 	r.launched(f, step)
-	return f
+	return f, false
 }
 
 // start flies beside the run. A panic there must not take the process with it: net/http guards only its own goroutines.

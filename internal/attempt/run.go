@@ -164,7 +164,7 @@ func (r *run) try(step next.Step) *flight {
 		return nil // lost the candidate between the look and the taking: plan again
 	}
 	r.leaveQueue(true)
-	if f.probe && r.plan.Fallbacks(f.candidate.ID) > 0 {
+	if f.probe && (r.plan.Fallbacks(f.candidate.ID) > 0 || r.busyLeft(f.candidate.ID, f.attempt.BeganAt)) {
 		return r.race(f, step)
 	}
 	r.launched(f, step)
