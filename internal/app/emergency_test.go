@@ -3,6 +3,7 @@ package app
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -198,4 +199,19 @@ func TestEmergencyForACrowd(t *testing.T) {
 			t.Errorf("%v", served)
 		}
 	})
+}
+
+// TestEmergencySharesTheBudget: of any budget a part is kept for it, and of one attempt there is none to keep.
+func TestEmergencySharesTheBudget(t *testing.T) {
+	for limit, want := range map[int]string{1: "1 0", 2: "1 1", 3: "2 1", 4: "3 1", 6: "4 2", 9: "6 3", 10: "7 3", 12: "9 3"} {
+		inBubble(t, func(t *testing.T, b *bubble) {
+			b.Source("main", lab.Fault{Kind: fault.Status, Status: 503})
+			b.Source("spare", lab.Fault{Kind: fault.Status, Status: 503})
+			b.Open(rescued(fmt.Sprintf("limits: {attempts: %d}\nresilience: {breaker: {consec_threshold: 1000, rate_min_calls: 1000}}\n", limit), "main"))
+			b.Ask(chat(false))
+			if have := fmt.Sprint(len(b.Calls("main")), len(b.Calls("spare"))); have != want {
+				t.Errorf("limit %d: %s attempts, want %s\n%s", limit, have, want, b.Story())
+			}
+		})
+	}
 }

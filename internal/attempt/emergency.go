@@ -40,6 +40,11 @@ func (r *run) fallBack(why gateway.Reason, gerr *gateway.Error) bool {
 	if to == nil || r.asked != nil || gerr == nil || !r.mayFallBack(why) {
 		return false
 	}
+	walk := to.Walk
+	walk.Earlier = len(r.history)
+	if next.Left(&walk, r.history) <= 0 {
+		return false
+	}
 	r.asked = gerr
 	r.leaveQueue(false)
 	j := r.job.Journey
@@ -48,8 +53,7 @@ func (r *run) fallBack(why gateway.Reason, gerr *gateway.Error) bool {
 	bound := r.session.bound
 	r.translate(to.Pool)
 	r.plan.Close()
-	r.job.Pool, r.job.Walk, r.job.AllowEmpty, r.job.Queue = to.Pool, to.Walk, to.AllowEmpty, to.Pool.Queue
-	r.job.Walk.Earlier = len(r.history)
+	r.job.Pool, r.job.Walk, r.job.AllowEmpty, r.job.Queue = to.Pool, walk, to.AllowEmpty, to.Pool.Queue
 	r.plan = to.Pool.Open()
 	r.plan.Want(r.job.Envelope, envelope.Asks)
 	r.budget = r.engine.budgetOf(to.Pool.Name)
@@ -120,7 +124,11 @@ func (r *run) ending(gerr *gateway.Error) *gateway.Error {
 	}
 	e := *r.asked
 	e.Verbatim = nil
-	e.Message += "; the emergency combo " + gateway.Quote(r.job.Pool.Name) + " failed as well"
+	how := " failed as well"
+	if len(r.history) == len(r.before) {
+		how = " is out as well"
+	}
+	e.Message += "; the emergency combo " + gateway.Quote(r.job.Pool.Name) + how
 	if e.RetryAfter == 0 {
 		e.RetryAfter = gerr.RetryAfter
 	}
