@@ -83,7 +83,7 @@ type request struct {
 	body      *body
 	readers   envelope.Readers
 	warning   []string // something was done in another way than it was asked for; nil = nothing
-	copied    *copied // whose answer it gets; nil = its own
+	copied    *copied  // whose answer it gets; nil = its own
 }
 
 func (q *request) serve(c call, began time.Time) {
