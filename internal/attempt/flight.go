@@ -36,6 +36,7 @@ type flight struct {
 	key       gateway.Secret
 	attempt   gateway.Attempt
 	renamed   bool // the model's name in the answer is put back to what the client asked for
+	untried   bool // at its launch there was somewhere better to go
 	lastTry   bool // nowhere better to go: first_content runs to last_chance
 	raced     bool // it runs beside its request
 	slow      bool // it went in the slow lane
@@ -125,15 +126,14 @@ func (f *flight) clocks() watchdog.Clocks {
 	r := f.run
 	env := r.job.Envelope
 	conn := f.candidate.Candidate.Connection
-	untried := r.untriedLeft(f.candidate.ID)
-	f.lastTry = !untried
-	if !untried && r.job.NoneLeft != nil {
+	f.lastTry = !f.untried
+	if f.lastTry && r.job.NoneLeft != nil {
 		r.job.NoneLeft()
 	}
 	learned := f.candidate.Health.Learned(env.Stream, len(env.Raw), f.attempt.BeganAt)
 	in := watchdog.Input{
 		Timeouts: conn.Timeouts, Class: conn.Provider.Class, Stream: env.Stream, Bytes: len(env.Raw),
-		Reasoning: env.Needs.Has(gateway.NeedReasoning), MaxTokens: env.MaxTokens, Untried: untried,
+		Reasoning: env.Needs.Has(gateway.NeedReasoning), MaxTokens: env.MaxTokens, Untried: f.untried,
 		P95: learned.P95, Guessed: learned.Guessed, LongestCut: learned.LongestCut, HeadersEarly: learned.HeadersEarly,
 		ThinksSilently: learned.ThinksSilently, Guards: r.job.Guards,
 	}
@@ -194,6 +194,8 @@ func (f *flight) endTransport(err error) {
 	switch cause := context.Cause(f.ctx); {
 	case errors.Is(cause, errRaceLost):
 		e.RaceLost = true
+	case errors.Is(cause, errDone): // cancelled by us for no fault of its own: the request has panicked
+		e.HostFault = true
 	case f.run.parent.Err() != nil:
 		e.ClientGone = true
 	default:

@@ -19,24 +19,53 @@ const raceAgain = 250 * time.Millisecond
 // two seconds at most, or the time for which everybody has to wait.
 func (r *run) race(probe *flight, step next.Step) *flight {
 	results := make(chan *flight, 2)
+	var second *flight
+	over := false
+	defer func() {
+		if !over {
+			r.callOff(probe, second)
+		}
+	}()
 	r.launched(probe, step)
 	r.start(probe, results)
+	won := r.finish(probe, &second, results)
+	over = true
+	return won
+}
+
+// callOff ends what is in the air when the run panics in the middle of a race: nobody is left to take the results.
+func (r *run) callOff(flights ...*flight) {
+	for _, f := range flights {
+		if f != nil {
+			f.cancel(errDone)
+		}
+	}
+	r.flights.Wait()
+	for _, f := range flights {
+		if f != nil {
+			f.release()
+		}
+	}
+}
+
+// finish waits for the probe, and for the second flight once one can start.
+func (r *run) finish(probe *flight, beside **flight, results chan *flight) *flight {
 	after := max(raceMin, r.p95(probe))
 	timer := time.NewTimer(after)
 	defer timer.Stop()
-	var second *flight
-	for second == nil {
+	for *beside == nil {
 		select {
 		case f := <-results:
 			return r.landed(f)
 		case <-timer.C:
 		}
 		var later bool
-		if second, later = r.second(); second == nil && !later {
+		if *beside, later = r.second(); *beside == nil && !later {
 			return r.landed(<-results)
 		}
 		timer.Reset(raceAgain)
 	}
+	second := *beside
 	r.start(second, results)
 	first := <-results
 	if !first.ready {

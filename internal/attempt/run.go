@@ -180,7 +180,8 @@ func (r *run) try(step next.Step) *flight {
 	return won
 }
 
-// launched notes a dispatch in the history.
+// launched notes a dispatch in the history, and what the attempt has to know of the request: from here on it may fly
+// beside the run, which goes on writing.
 func (r *run) launched(f *flight, step next.Step) {
 	now := f.attempt.BeganAt
 	if len(r.history) == r.job.Walk.Earlier {
@@ -194,6 +195,7 @@ func (r *run) launched(f *flight, step next.Step) {
 	f.attempt.Why = r.reason(c.ID, step.Why)
 	r.history = append(r.history, next.Try{ID: c.ID, Target: c.Target, Provider: c.Provider, Connection: c.Connection,
 		Account: c.Account, Model: c.Model, Live: true, Probe: f.probe})
+	f.untried = r.untriedLeft(c.ID)
 	r.plan.Used(c.ID)
 }
 
