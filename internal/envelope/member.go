@@ -59,6 +59,10 @@ var known = map[string]int{
 	"cachedContent": mCachedContent, "cached_content": mCachedContentSnake, "background": mBackground,
 }
 
+// maxOthers bounds the top-level members that are passed on unread: each is compared with all before it, and no API has
+// nearly as many.
+const maxOthers = 1024
+
 // member notes one top-level member: span covers name and value, the value begins at v.
 func (d *decoder) member(name []byte, which int, isKnown bool, span gateway.Span, v int) *gateway.Error {
 	if !isKnown {
@@ -66,6 +70,9 @@ func (d *decoder) member(name []byte, which int, isKnown bool, span gateway.Span
 			if bytes.Equal(other, name) {
 				return d.twice(string(name), span.Start)
 			}
+		}
+		if len(d.others) >= maxOthers {
+			return invalid("", "the body has more than %d members that this gateway does not know, at %s", maxOthers, place(d.b, span.Start))
 		}
 		d.others = append(d.others, name)
 		if d.modelInPath && d.env.Operation != gateway.Generate {

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"spillway/internal/gateway"
@@ -53,12 +54,6 @@ func (u *unsealer) names(what string) []string {
 	return append([]string{what}, u.lost...)
 }
 
-// elem is one element of an array, or one member of an object.
-type elem struct {
-	at   gateway.Span
-	gone bool
-}
-
 // list looks at the turns of the member name; turn reads the turn in front of the cursor, cuts inside it, and reports
 // whether all of it goes.
 func (u *unsealer) list(name string, turn func(c *jsonscan.Cursor) (gone bool)) []Cut {
@@ -69,58 +64,53 @@ func (u *unsealer) list(name string, turn func(c *jsonscan.Cursor) (gone bool)) 
 			c.Skip()
 			continue
 		}
-		var elems []elem
+		var rest removal
 		for c.Array(); c.Element(); {
 			inside := len(u.cuts)
-			el := elem{at: gateway.Span{Start: c.Offset()}}
-			el.gone = turn(&c)
-			el.at.End = c.Behind()
-			if el.gone {
+			from := c.Offset()
+			gone := turn(&c)
+			if gone {
 				u.cuts = u.cuts[:inside]
 			}
-			elems = append(elems, el)
+			rest.next(u, gateway.Span{Start: from, End: c.Behind()}, gone)
 		}
-		if !u.remove(elems) {
+		if !rest.end(u) {
 			u.cuts = nil // nothing would be left to answer
 		}
 	}
+	slices.SortFunc(u.cuts, func(a, b Cut) int { return a.Start - b.Start })
 	return u.cuts
 }
 
-// remove cuts out the elements that are gone, with their commas, and keeps the cuts in order. It reports whether
-// anything is left.
-func (u *unsealer) remove(elems []elem) (left bool) {
-	last := -1
-	for i := range elems {
-		if !elems[i].gone {
-			last = i
-		}
-	}
-	if last < 0 {
-		return false
-	}
-	for i := range elems {
-		switch {
-		case !elems[i].gone:
-		case i < last:
-			u.cut(Cut{Span: gateway.Span{Start: elems[i].at.Start, End: elems[i+1].at.Start}})
-		default:
-			u.cut(Cut{Span: gateway.Span{Start: elems[last].at.End, End: elems[len(elems)-1].at.End}})
-			return true
-		}
-	}
-	return true
+// removal cuts elements of an array, or members of an object, out with their commas while they pass. It remembers no more
+// of them than where it is: a body may have millions.
+type removal struct {
+	run        gateway.Span // of elements that go, up to the present one; zero = the present one stays
+	left       bool         // something stays
+	leftBehind int          // what stayed last ends here
 }
 
-// cut adds a cut at its place among those that are there.
-func (u *unsealer) cut(c Cut) {
-	i := len(u.cuts)
-	for i > 0 && u.cuts[i-1].Start > c.Start {
-		i--
+// next takes the element that follows.
+func (x *removal) next(u *unsealer, at gateway.Span, gone bool) {
+	switch {
+	case gone && x.run.Set():
+		x.run.End = at.End
+	case gone:
+		x.run = at
+	default:
+		if x.run.Set() {
+			u.cuts = append(u.cuts, Cut{Span: gateway.Span{Start: x.run.Start, End: at.Start}})
+		}
+		x.run, x.left, x.leftBehind = gateway.Span{}, true, at.End
 	}
-	u.cuts = append(u.cuts, Cut{})
-	copy(u.cuts[i+1:], u.cuts[i:])
-	u.cuts[i] = c
+}
+
+// end cuts what goes at the end, and reports whether anything is left.
+func (x *removal) end(u *unsealer) (left bool) {
+	if x.left && x.run.Set() {
+		u.cuts = append(u.cuts, Cut{Span: gateway.Span{Start: x.leftBehind, End: x.run.End}})
+	}
+	return x.left
 }
 
 // other reports whether a sealed text, as written between its quotes, is of another account.
@@ -186,26 +176,27 @@ func (u *unsealer) message(c *jsonscan.Cursor) (gone bool) {
 	if !blocks.foreign {
 		return false
 	}
-	for i, thinks := range blocks.thinking {
-		blocks.elems[i].gone = thinks
-	}
-	return !u.remove(blocks.elems)
+	u.cuts = append(u.cuts, blocks.cuts...)
+	return !blocks.left
 }
 
 const redactedThinking = "redacted_thinking"
 
 // content is the list of blocks of an Anthropic message.
 type content struct {
-	elems    []elem
-	thinking []bool
-	foreign  bool // reasoning of another account is among them
-	begins   bool // the first one is reasoning
-	tool     bool // a tool of the client is called
+	cuts    []Cut // of all reasoning, for the case that one is foreign
+	left    bool  // there is something else
+	foreign bool  // reasoning of another account is among them
+	begins  bool  // the first one is reasoning
+	tool    bool  // a tool of the client is called
 }
 
 func (b *content) read(c *jsonscan.Cursor, u *unsealer) {
+	var rest removal
+	var inner unsealer
+	first := true
 	for c.Array(); c.Element(); {
-		el := elem{at: gateway.Span{Start: c.Offset()}}
+		from := c.Offset()
 		var kind, sealed []byte
 		if c.Object() {
 			for key, ok := c.Member(); ok; key, ok = c.Member() {
@@ -219,52 +210,48 @@ func (b *content) read(c *jsonscan.Cursor, u *unsealer) {
 				}
 			}
 		}
-		el.at.End = c.Behind()
 		thinks := string(kind) == "thinking" || string(kind) == redactedThinking
 		if thinks {
 			b.foreign = u.other(sealed) || b.foreign
 		}
-		b.begins = b.begins || thinks && len(b.elems) == 0
+		b.begins = b.begins || thinks && first
 		b.tool = b.tool || string(kind) == "tool_use"
-		b.elems, b.thinking = append(b.elems, el), append(b.thinking, thinks)
+		rest.next(&inner, gateway.Span{Start: from, End: c.Behind()}, thinks)
+		first = false
 	}
+	b.left = rest.end(&inner)
+	b.cuts = inner.cuts
 }
 
 // unthink switches thinking off where it is enabled with a budget, and the clearing of thoughts that goes with it.
 func (u *unsealer) unthink() (cuts []Cut) {
-	var members []elem
-	enabled, clearing := gateway.Span{}, -1
+	var rest removal
+	var inner unsealer
+	enabled := gateway.Span{}
 	c := jsonscan.New(u.raw)
 	c.Object()
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		el := elem{at: gateway.Span{Start: u.keyAt(key)}}
+		clearing := false
 		from := c.Offset()
 		value := c.Raw()
-		el.at.End = c.Behind()
 		switch string(key) {
 		case "thinking":
-			if inner := jsonscan.New(value); kindOfThinking(&inner) == "enabled" {
-				enabled = gateway.Span{Start: from, End: el.at.End}
+			if v := jsonscan.New(value); kindOfThinking(&v) == "enabled" {
+				enabled = gateway.Span{Start: from, End: c.Behind()}
 			}
 		case "context_management":
-			if bytes.Contains(value, []byte(`"clear_thinking`)) {
-				clearing = len(members)
-			}
+			clearing = bytes.Contains(value, []byte(`"clear_thinking`))
 		}
-		members = append(members, el)
+		rest.next(&inner, gateway.Span{Start: u.keyAt(key), End: c.Behind()}, clearing)
 	}
 	if !enabled.Set() {
 		return nil
 	}
 	u.lost = append(u.lost, "thinking")
 	cuts = append(cuts, Cut{enabled, []byte(`{"type":"disabled"}`)})
-	if clearing >= 0 {
-		members[clearing].gone = true
-		inner := unsealer{raw: u.raw}
-		if inner.remove(members) {
-			u.lost = append(u.lost, "context_management")
-			cuts = append(cuts, inner.cuts...)
-		}
+	if rest.end(&inner); len(inner.cuts) > 0 { // something is left: thinking itself
+		u.lost = append(u.lost, "context_management")
+		cuts = append(cuts, inner.cuts...)
 	}
 	return cuts
 }
@@ -299,17 +286,18 @@ func (u *unsealer) turn(c *jsonscan.Cursor) (gone bool) {
 			c.Skip()
 			continue
 		}
-		var elems []elem
-		for c.Array(); c.Element(); {
+		var rest removal
+		any := false
+		for c.Array(); c.Element(); any = true {
 			inside := len(u.cuts)
-			el := elem{at: gateway.Span{Start: c.Offset()}}
-			if el.gone = u.part(c); el.gone {
+			from := c.Offset()
+			gone := u.part(c)
+			if gone {
 				u.cuts = u.cuts[:inside]
 			}
-			el.at.End = c.Behind()
-			elems = append(elems, el)
+			rest.next(u, gateway.Span{Start: from, End: c.Behind()}, gone)
 		}
-		gone = len(elems) > 0 && !u.remove(elems)
+		gone = !rest.end(u) && any
 	}
 	return gone
 }
@@ -319,16 +307,16 @@ func (u *unsealer) part(c *jsonscan.Cursor) (gone bool) {
 	if !c.Object() {
 		return false
 	}
-	var members []elem
+	var rest removal
 	var value gateway.Span
-	foreign, call, filled := false, false, false
+	foreign, call, filled, inside := false, false, false, len(u.cuts)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		el := elem{at: gateway.Span{Start: u.keyAt(key)}}
+		from, sealed := u.keyAt(key), false
 		switch string(key) {
 		case "thoughtSignature", "thought_signature":
 			value.Start = c.Offset()
 			if text := c.Text(); u.other(text) {
-				foreign, el.gone = true, true
+				foreign, sealed = true, true
 			}
 			value.End = c.Behind()
 		case "thought":
@@ -342,17 +330,16 @@ func (u *unsealer) part(c *jsonscan.Cursor) (gone bool) {
 			filled = true
 			c.Skip()
 		}
-		el.at.End = c.Behind()
-		members = append(members, el)
+		rest.next(u, gateway.Span{Start: from, End: c.Behind()}, sealed)
 	}
 	switch {
 	case !foreign:
 		return false
 	case call && u.strict:
-		u.cut(Cut{value, []byte(skipSignature)})
+		u.cuts = append(u.cuts[:inside], Cut{value, []byte(skipSignature)})
 		return false
 	case !filled:
 		return true
 	}
-	return !u.remove(members)
+	return !rest.end(u)
 }
