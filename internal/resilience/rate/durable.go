@@ -30,7 +30,7 @@ type durable struct {
 	Output   float64   `json:"output,omitzero"`
 	Requests learned   `json:"requests,omitzero"`
 	Tokens   learned   `json:"tokens,omitzero"`
-	Split    bool      `json:"split,omitzero"` // limits are the models' own
+	SplitAt  time.Time `json:"split_at,omitzero"` // limits are the models' own
 }
 
 // used is what was sent up to an instant.
@@ -54,7 +54,7 @@ func (l limits) ahead() (requests, tokens int) {
 // worthKeeping reports whether enough was sent since the last record, and begins the next count if so.
 func (s *state) worthKeeping(l limits, now time.Time) bool {
 	requests, tokens := l.ahead()
-	if s.savedRequests == 0 && s.savedTokens == 0 || l == (limits{}) {
+	if s.savedRequests == 0 && s.savedTokens == 0 || l.none() {
 		return false
 	}
 	due := requests > 0 && s.savedRequests >= requests || tokens > 0 && s.savedTokens >= tokens ||
@@ -67,7 +67,8 @@ func (s *state) worthKeeping(l limits, now time.Time) bool {
 
 // encode is the durable form.
 func (s *state) encode(now time.Time) []byte {
-	d := durable{LastAt: s.lastAt.Round(0), Output: s.output, Requests: s.requests, Tokens: s.tokens, Split: s.split}
+	d := durable{LastAt: s.lastAt.Round(0), Output: s.output, Requests: s.requests, Tokens: s.tokens,
+		SplitAt: s.splitAt.Round(0)}
 	at := s.sent.since(now)
 	for i := range s.sent.entries {
 		e := &s.sent.entries[i]
@@ -89,24 +90,44 @@ func (s *state) encode(now time.Time) []byte {
 	return b
 }
 
+// past ties a stored instant to the process's own clock, so that a later step of the wall clock holds nobody up. One in
+// the future comes from a clock that was set back since: it was now at the latest.
+func past(at, now time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return now.Add(min(at.Sub(now), 0))
+}
+
+// stale reports whether a record says nothing any more.
+func (d *durable) stale(now time.Time) bool {
+	for _, u := range d.Sent {
+		if now.Sub(u.At) < window {
+			return false
+		}
+	}
+	for _, l := range []*learned{&d.Requests, &d.Tokens} {
+		if l.Limit > 0 && now.Sub(l.HeardAt) < believedFor || now.Sub(l.ResetAt) < believedFor {
+			return false
+		}
+	}
+	return now.Sub(d.SplitAt) >= believedFor && now.Sub(d.LastAt) >= believedFor
+}
+
 // restore takes over what an earlier process has sent. It only ever adds.
 func (s *state) restore(d durable, now time.Time) {
 	slices.SortStableFunc(d.Sent, func(a, b used) int { return a.At.Compare(b.At) })
 	for _, u := range d.Sent {
-		if u.At.After(now) { // the clock was set back
-			u.At = now
-		}
-		if now.Sub(u.At) < window {
+		if u.At = past(u.At, now); now.Sub(u.At) < window {
 			s.sent.add(max(u.Requests, 0), max(u.Tokens, 0), u.At)
 		}
 	}
-	if d.LastAt.After(now) {
-		d.LastAt = now
+	if at := past(d.LastAt, now); at.After(s.lastAt) {
+		s.lastAt = at
 	}
-	if d.LastAt.After(s.lastAt) {
-		s.lastAt = d.LastAt
+	if at := past(d.SplitAt, now); at.After(s.splitAt) {
+		s.splitAt = at
 	}
-	s.split = s.split || d.Split
 	s.output = max(s.output, min(d.Output, 1e9))
 	for _, x := range []struct{ mine, old *learned }{{&s.requests, &d.Requests}, {&s.tokens, &d.Tokens}} {
 		if x.mine.HeardAt.IsZero() && x.mine.ResetAt.IsZero() {
@@ -117,11 +138,9 @@ func (s *state) restore(d durable, now time.Time) {
 
 // restored keeps a stored claim within the bounds of a fresh one.
 func (l learned) restored(now time.Time) learned {
-	if l.HeardAt.After(now) {
-		l.HeardAt = now
-	}
-	if most := now.Add(longestRest); l.ResetAt.After(most) {
-		l.ResetAt = most
+	l.HeardAt = past(l.HeardAt, now)
+	if !l.ResetAt.IsZero() {
+		l.ResetAt = now.Add(min(l.ResetAt.Sub(now), longestRest))
 	}
 	l.Limit, l.Left = max(l.Limit, 0), max(l.Left, 0)
 	return l
@@ -131,6 +150,10 @@ func (l learned) restored(now time.Time) learned {
 // last record is taken as the most that could have been, when an account is bound whose limits are known.
 func (r *Room) Restore(records []resilience.Record, now time.Time) {
 	for rec, d := range memory.Decode[durable](RoomName, records) {
+		if d.stale(now) { // clients choose names of models: what is over leaves the store
+			r.opts.Keep.Save(resilience.Record{Room: RoomName, Key: rec.Key, At: rec.At.Add(1)})
+			continue
+		}
 		c := r.cell(rec.Key)
 		c.Follow(rec.At)
 		c.Lock()
@@ -138,8 +161,12 @@ func (r *Room) Restore(records []resilience.Record, now time.Time) {
 		if now.Sub(rec.At) < window+recordEvery {
 			c.State.restoredAt = now
 		}
-		c.hot.Store(c.State.requests.watched(now) || c.State.tokens.watched(now))
+		hot := c.State.requests.watched(now) || c.State.tokens.watched(now)
+		changed := c.hot.Swap(hot) != hot
 		c.Unlock()
+		if changed {
+			r.opts.Changes.Note()
+		}
 	}
 }
 

@@ -126,20 +126,20 @@ func (h *Handle) Heard(p resilience.Permit, header http.Header, now time.Time) {
 	f = f.or(ok)
 	nothing := facts{requests: silent, tokens: silent}
 	if h.split || h.account.splits(f, h.name, now) {
-		h.account.hear(nothing, account, first, h.limits, now)
-		h.model.hear(f, model, first, limits{}, now)
+		h.account.hear(nothing, account, first, now)
+		h.model.hear(f, model, first, now)
 		return
 	}
-	h.account.hear(f, account, first, h.limits, now)
-	h.model.hear(nothing, model, first, limits{}, now)
+	h.account.hear(f, account, first, now)
+	h.model.hear(nothing, model, first, now)
 }
 
 // splits reports whether the limits that headers name belong to models and not to the account.
 func (c *cell) splits(f facts, model gateway.ModelID, now time.Time) bool {
 	c.Lock()
-	before := c.State.split
-	split := c.State.splits(f, model)
-	pending := split != before && c.Note(memory.News{At: now, Keep: true})
+	before := c.State.splitAt
+	split := c.State.splits(f, model, now)
+	pending := !c.State.splitAt.Equal(before) && c.Note(memory.News{At: now, Keep: true})
 	c.Unlock()
 	if pending {
 		c.publish()
@@ -166,19 +166,23 @@ func (p *permit) hear() bool {
 	return first
 }
 
-// known is what was learned and has to survive a restart: the limits, and that nothing is left.
-func (s *state) known() (k [4]int) {
+// known is what was learned and has to survive a restart: the limits, that nothing is left, and to the hour when the
+// limits were told last.
+func (s *state) known() (k [6]int) {
 	k[0], k[1] = s.requests.Limit, s.tokens.Limit
 	for i, l := range []*learned{&s.requests, &s.tokens} {
 		if l.Rested {
 			k[2+i] = int(l.ResetAt.Unix())
+		}
+		if l.Limit > 0 {
+			k[4+i] = int(l.HeardAt.Unix() / 3600)
 		}
 	}
 	return k
 }
 
 // hear takes facts, and tells who may want to know.
-func (c *cell) hear(f facts, t ticket, first bool, l limits, now time.Time) {
+func (c *cell) hear(f facts, t ticket, first bool, now time.Time) {
 	c.Lock()
 	before := &c.State
 	held, known, canary := before.rests(1, now).no, before.known(), before.canaryAt
@@ -188,7 +192,7 @@ func (c *cell) hear(f facts, t ticket, first bool, l limits, now time.Time) {
 	hot := s.requests.watched(now) || s.tokens.watched(now) || !s.canaryAt.IsZero()
 	changed := c.hot.Load() != hot
 	c.hot.Store(hot)
-	pending := c.Note(memory.News{At: now, Keep: known != s.known() || s.worthKeeping(l, now)})
+	pending := c.Note(memory.News{At: now, Keep: known != s.known()})
 	freed := held && !rests || !canary.IsZero() && s.canaryAt.IsZero()
 	c.Unlock()
 	if changed {

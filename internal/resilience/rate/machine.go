@@ -13,6 +13,9 @@ type limits struct {
 	preflight bool // believe headers that say that nothing is left
 }
 
+// none reports whether nothing is limited but by what headers say is left.
+func (l limits) none() bool { return l.rpm == 0 && l.tpm == 0 && l.interval == 0 }
+
 // state is everything known about one key.
 type state struct {
 	sent     tally
@@ -23,9 +26,9 @@ type state struct {
 	canaryAt time.Time // when the one request left that finds out what is left after a rest; zero = none is out
 	unheard  int       // requests under way whose headers have not come yet
 
-	spoke gateway.ModelID // whose headers were heard last; only of accounts
-	model bool            // the key is a model of an account
-	split bool            // the answers of two models have named different limits: they are the models' own
+	spoke   gateway.ModelID // whose headers were heard last; only of accounts
+	model   bool            // the key is a model of an account
+	splitAt time.Time       // when answers of two models named different limits, which then are the models' own; zero = never
 
 	savedRequests, savedTokens int // counted since the last record
 	savedAt                    time.Time
@@ -169,16 +172,21 @@ func (s *state) settle(t ticket, e ended, now time.Time) (less bool) {
 	return less
 }
 
-// splits reports whether limits are the models' own. What was learned before that was known belongs to nobody.
-func (s *state) splits(f facts, model gateway.ModelID) bool {
-	if s.split || f.requests.limit <= 0 && f.tokens.limit <= 0 {
-		return s.split
+// splits reports whether limits are the models' own. What was learned before that was known belongs to nobody. It is
+// believed for a day: an account whose limit was raised between two answers looks the same.
+func (s *state) splits(f facts, model gateway.ModelID, now time.Time) bool {
+	if s.isSplit(now) || f.requests.limit <= 0 && f.tokens.limit <= 0 {
+		return s.isSplit(now)
 	}
 	if s.spoke != "" && s.spoke != model && (s.requests.differs(f.requests) || s.tokens.differs(f.tokens)) {
-		s.split, s.requests, s.tokens, s.canaryAt = true, learned{}, learned{}, time.Time{}
+		s.splitAt, s.requests, s.tokens, s.canaryAt = now, learned{}, learned{}, time.Time{}
 	}
 	s.spoke = model
-	return s.split
+	return s.isSplit(now)
+}
+
+func (s *state) isSplit(now time.Time) bool {
+	return !s.splitAt.IsZero() && now.Sub(s.splitAt) < believedFor
 }
 
 // hear takes what headers say. heard is the ticket of the request whose answer they came with.

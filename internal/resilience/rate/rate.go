@@ -98,9 +98,10 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	h.split = conn.Provider != nil && conn.Provider.PerModelQuota
 	h.account.Lock()
 	defer h.account.Unlock()
-	h.account.State.catchUp(h.limits)
+	h.account.State.catchUp(h.effective(&h.account.State, h.account.State.restoredAt))
 	h.model.Lock()
 	defer h.model.Unlock()
+	h.model.State.catchUp(h.effective(&h.model.State, h.model.State.restoredAt))
 	h.model.State.model = true
 	return h
 }
@@ -180,13 +181,25 @@ func (h *Handle) Allow(_ context.Context, ask *resilience.Ask, now time.Time) (r
 	}
 	p := &permit{h: h, prompt: prompt, tokens: h.account.State.estimate(prompt)}
 	p.account = h.account.State.take(p.tokens, now)
-	pending := h.account.Note(memory.News{At: now, Keep: h.account.State.worthKeeping(h.limits, now)})
 	p.model = h.model.State.take(p.tokens, now)
+	h.unlockKeeping(now)
+	return p, resilience.Ruling{}
+}
+
+// unlockKeeping unlocks both keys and stores what each has sent since its last record, when it is worth it.
+func (h *Handle) unlockKeeping(now time.Time) {
+	account, model := h.note(h.account, now), h.note(h.model, now)
 	h.unlock()
-	if pending {
+	if account {
 		h.account.publish()
 	}
-	return p, resilience.Ruling{}
+	if model {
+		h.model.publish()
+	}
+}
+
+func (h *Handle) note(c *cell, now time.Time) (pending bool) {
+	return c.Note(memory.News{At: now, Keep: c.State.worthKeeping(h.effective(&c.State, now), now)})
 }
 
 // publish stores the newest state of a cell.
@@ -233,24 +246,28 @@ func (p *permit) Record(o gateway.Outcome, now time.Time) {
 		return
 	}
 	e := ended{sent: !o.BeganAt.IsZero(), heard: heard, used: spent(o, p.tokens), tokens: p.tokens, prompt: p.prompt,
-		learns: o.Kind == gateway.Success && o.Usage.Input+o.Usage.Output > 0}
+		learns: o.Kind == gateway.Success && usedIn(o) > 0}
 	p.h.lock()
 	less := p.h.account.State.settle(p.account, e, now)
-	pending := p.h.account.Note(memory.News{At: now, Keep: p.h.account.State.worthKeeping(p.h.limits, now)})
 	less = p.h.model.State.settle(p.model, e, now) || less
-	p.h.unlock()
-	if pending {
-		p.h.account.publish()
-	}
+	p.h.unlockKeeping(now)
 	if less {
 		p.h.room.opts.OnFree()
 	}
 }
 
+// mostTokens bounds what one answer is believed to have used, so that no sum overflows.
+const mostTokens = 1 << 40
+
+// usedIn is what an answer says that it has used; 0 = nothing.
+func usedIn(o gateway.Outcome) int {
+	return min(max(o.Usage.Input, 0), mostTokens) + min(max(o.Usage.Output, 0), mostTokens)
+}
+
 // spent is how many tokens an attempt counts with after its end. Without usage in the answer it is nothing for what the
 // upstream refused or could not do, else the estimate: it may have worked for an attempt that was left early.
 func spent(o gateway.Outcome, estimate int) int {
-	if n := o.Usage.Input + o.Usage.Output; n > 0 && (o.Kind == gateway.Success || n > estimate) {
+	if n := usedIn(o); n > 0 && (o.Kind == gateway.Success || n > estimate) {
 		return n
 	}
 	if !o.Failed() || o.Content {
