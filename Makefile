@@ -56,6 +56,7 @@ e2e: ## real SDKs (JavaScript, Python, Go) against the binary over the lab; abou
 	cd e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 40m -v .
 
 agents: ## by hand: real coding agents against the binary; downloads up to 0.4 GB each (ARGS='-only pi -keep')
+	cd e2e && $(GO) vet -tags agents ./agents && $(GO) test -tags agents -count=1 ./agents
 	cd e2e && $(GO) run -tags agents ./agents $(ARGS)
 
 clean:

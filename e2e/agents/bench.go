@@ -28,6 +28,7 @@ type bench struct {
 	upstream *upstream
 	proxy    *proxy
 	children []*exec.Cmd
+	before   int // strays
 }
 
 const scenario = `name: dies
@@ -55,18 +56,27 @@ combos:
   - {name: gemini-2.5-flash-lite, strategy: priority, targets: [dies/m, script/m]}
 `
 
-func newBench(ctx context.Context, dir string) (*bench, error) {
-	b := &bench{dir: dir, bin: os.Getenv("E2E_SPILLWAY")}
+// binary is the gateway's: what the environment names, or else the tree's, built into dir.
+func binary(ctx context.Context, dir string) (string, error) {
+	if bin := os.Getenv("E2E_SPILLWAY"); bin != "" {
+		return bin, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "spillway")
+	cmd := exec.CommandContext(ctx, "go", "build", "-p", "1", "-o", bin, "./cmd/spillway")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/spillway: %w\n%s", err, out)
+	}
+	return bin, nil
+}
+
+func newBench(dir, bin string) (*bench, error) {
+	b := &bench{dir: dir, bin: bin}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
-	}
-	if b.bin == "" {
-		b.bin = filepath.Join(dir, "spillway")
-		cmd := exec.CommandContext(ctx, "go", "build", "-p", "1", "-o", b.bin, "./cmd/spillway")
-		cmd.Dir = ".."
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go build ./cmd/spillway: %w\n%s", err, out)
-		}
 	}
 	var err error
 	if b.upstream, err = newUpstream(); err != nil {
@@ -152,15 +162,20 @@ func (b *bench) path() string {
 type sight struct {
 	answers []string // of the scripted upstream
 	hosts   []string // that the proxy was asked for
+	strays  int      // what was sent to other hosts past the proxy
 	died    int      // attempts that the first upstream died under
 }
 
-func (b *bench) begin() {
+func (b *bench) begin() error {
 	b.upstream.reset()
 	b.proxy.reset()
-	if res, err := http.Post(b.lab+"/lab/reset", "application/json", nil); err == nil {
-		res.Body.Close()
+	res, err := http.Post(b.lab+"/lab/reset", "application/json", nil)
+	if err != nil {
+		return err
 	}
+	res.Body.Close()
+	b.before, err = strays()
+	return err
 }
 
 func (b *bench) end(ctx context.Context) (*sight, error) {
@@ -179,7 +194,11 @@ func (b *bench) end(ctx context.Context) (*sight, error) {
 	if err := json.NewDecoder(res.Body).Decode(&log); err != nil {
 		return nil, err
 	}
-	s := &sight{answers: b.upstream.log(), hosts: b.proxy.log()}
+	now, err := strays()
+	if err != nil {
+		return nil, err
+	}
+	s := &sight{answers: b.upstream.log(), hosts: b.proxy.log(), strays: now - b.before}
 	for _, a := range log {
 		if a.Fault != "" {
 			s.died++

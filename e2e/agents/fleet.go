@@ -17,7 +17,7 @@ type agent struct {
 	project            map[string]string // below its working directory
 	env                []string          // %s = the gateway's root URL
 	args               []string          // before the prompt
-	registry           bool              // it asks its package registry for news, and gets on without
+	extra, extraDir    string            // package that it would fetch into a folder below its home, installed ahead
 }
 
 // arch is the machine as npm names it. Two agents come as a program for each, which the package's install script would
@@ -47,9 +47,11 @@ var fleet = []agent{
 		name: "opencode", version: "1.18.33", pkg: "opencode-ai", bin: "opencode-linux-" + arch + "/bin/opencode",
 		project: map[string]string{"opencode.json": `{"autoupdate":false,"share":"disabled","model":"gw/mock","small_model":"gw/mock","enabled_providers":["gw"],` +
 			`"provider":{"gw":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"%s/v1","apiKey":"sk-x"},"models":{"mock":{"name":"mock"}}}}}`},
-		env:      []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"},
-		args:     []string{"run"},
-		registry: true,
+		env:  []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"},
+		args: []string{"run"},
+		// It puts the package that its plugins are written against beside its settings unless it is there. No switch
+		// keeps it from that.
+		extra: "@opencode-ai/plugin@1.18.33", extraDir: ".config/opencode",
 	},
 	{
 		name: "qwen-code", version: "0.15.10", pkg: "@qwen-code/qwen-code", bin: ".bin/qwen",
