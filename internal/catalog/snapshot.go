@@ -118,15 +118,20 @@ func digest(parts ...string) string {
 
 // shareRateLimits gives every connection of an account the smallest of the account's declared limits.
 func (s *Snapshot) shareRateLimits() {
-	least := map[gateway.AccountID]gateway.RateLimits{}
+	type account struct {
+		of gateway.ProviderID
+		id gateway.AccountID
+	}
+	least := map[account]gateway.RateLimits{}
 	for _, c := range s.connections {
-		have, mine := least[c.Account], c.RateLimits
+		key := account{c.Provider.ID, c.Account}
+		have, mine := least[key], c.RateLimits
 		have.RPM, have.TPM = smaller(have.RPM, mine.RPM), smaller(have.TPM, mine.TPM)
 		have.MinInterval = max(have.MinInterval, mine.MinInterval)
-		least[c.Account] = have
+		least[key] = have
 	}
 	for _, c := range s.connections {
-		c.RateLimits = least[c.Account]
+		c.RateLimits = least[account{c.Provider.ID, c.Account}]
 	}
 }
 

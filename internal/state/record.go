@@ -33,3 +33,16 @@ func Identity(c *gateway.Connection) string {
 	}
 	return c.Identity
 }
+
+// Account is the name by which the state of a connection's account is kept. An account is a provider's: "main" at one has
+// nothing to do with "main" at another.
+func Account(c *gateway.Connection) string {
+	account := string(c.Account)
+	if account == "" {
+		account = Identity(c)
+	}
+	if c.Provider == nil {
+		return account
+	}
+	return string(c.Provider.ID) + "/" + account
+}

@@ -74,13 +74,7 @@ func New(o Options) *Room {
 }
 
 // AccountKey is the key of a connection's account in Status, Clear and the records.
-func AccountKey(c *gateway.Connection) string {
-	account := string(c.Account)
-	if account == "" {
-		account = memory.Identity(c)
-	}
-	return "account:" + string(c.Provider.ID) + "/" + account
-}
+func AccountKey(c *gateway.Connection) string { return "account:" + memory.Account(c) }
 
 // ConnectionKey is the key of a connection itself.
 func ConnectionKey(c *gateway.Connection) string { return "connection:" + memory.Identity(c) }

@@ -103,10 +103,6 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 		cfg = Default()
 	}
 	id := memory.Identity(c.Connection)
-	owner := string(c.Connection.Account)
-	if owner == "" {
-		owner = id
-	}
 	h := &Handle{room: r, cfg: cfg, proven: proven, always: cfg.AIMD.Mode == AIMDAlways,
 		connCap: c.Connection.MaxConcurrent, modelCap: c.Connection.ModelConcurrency[c.Model]}
 	h.capped = h.connCap > 0 || h.modelCap > 0 || cfg.GlobalConcurrency > 0 || cfg.ProviderConcurrency > 0
@@ -120,7 +116,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 	h.provider = r.providers.Get(provider, newCounter)
 	h.conn = r.conns.Get(id, newCounter)
 	h.model = r.models.Get(modelKey{id, c.Model}, func() *counter { return &counter{key: int(r.lastKey.Add(1))} })
-	h.account = r.accounts.Get(modelKey{owner, c.Model}, newAccount)
+	h.account = r.accounts.Get(modelKey{memory.Account(c.Connection), c.Model}, newAccount)
 	return h
 }
 

@@ -76,14 +76,11 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 		unit = "family " + cfg.Family
 	}
 	conn := c.Connection
-	prov, account, id := string(conn.Provider.ID), string(conn.Account), memory.Identity(conn)
-	if account == "" {
-		account = id
-	}
+	prov, id := string(conn.Provider.ID), memory.Identity(conn)
 	h := &Handle{cfg: &cfg, c: c}
 	h.cells[exact-1] = r.cell("connection:"+id+"/"+string(c.Model), c)
 	h.cells[family-1] = r.cell("connection:"+id+"/"+unit, c)
-	h.cells[quota-1] = r.cell("account:"+prov+"/"+account+"/"+unit, c)
+	h.cells[quota-1] = r.cell("account:"+memory.Account(conn)+"/"+unit, c)
 	h.cells[provider-1] = r.cell("provider:"+prov+"/"+string(c.Model), c)
 	if !cfg.Persist {
 		for _, c := range h.cells {

@@ -2,7 +2,7 @@
 // provider told? It counts requests and tokens of the last minute per account, keeps a shortest interval between two
 // requests, and believes what rate-limit headers say is left until their reset.
 //
-// Key: the account, which all connections that share a credential or a name belong to. What headers say belongs to the
+// Key: the account of a provider, which all its connections that share a credential or a name belong to. What headers say belongs to the
 // account as well, or to one model of it: where the provider has a quota per model, and from the moment on at which the
 // answers of two models name different limits.
 //
@@ -87,10 +87,7 @@ var _ resilience.Handle = (*Handle)(nil)
 // Bind returns the handle of a candidate. Tallies are shared by all handles of one account and outlive them.
 func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 	conn := c.Connection
-	owner := string(conn.Account)
-	if owner == "" {
-		owner = memory.Identity(conn)
-	}
+	owner := memory.Account(conn)
 	l := conn.RateLimits
 	h := &Handle{room: r, cfg: cfg, limits: limits{rpm: l.RPM, tpm: l.TPM, interval: l.MinInterval}, account: r.cell(owner)}
 	h.name, h.model = gateway.ModelID(strings.Clone(string(c.Model))), r.cell(owner+" "+string(c.Model))

@@ -396,3 +396,14 @@ func TestFamiliesOfAProvider(t *testing.T) {
 		}
 	}
 }
+
+// Accounts are a provider's: one of the same name elsewhere has rates of its own.
+func TestAccountsOfTwoProviders(t *testing.T) {
+	r, a := bind(gateway.RateLimits{RPM: 1})
+	c := candidate(gateway.RateLimits{RPM: 1})
+	c.Connection.ID, c.Connection.Identity, c.Connection.Provider = "d", "d#1", &gateway.Provider{ID: "q"}
+	b := r.Bind(c, Default())
+	go1(t, a, 0, t0)
+	go1(t, b, 0, t0)
+	refusedUntil(t, a, 0, at(time.Second), at(window))
+}

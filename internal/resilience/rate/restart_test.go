@@ -104,7 +104,7 @@ func TestSplitIsNoLatch(t *testing.T) {
 	later := at(believedFor + time.Minute)
 	b.Heard(free{}, said("20", "0", "30s"), later)
 	refusedUntil(t, a, 0, later, later.Add(30*time.Second))
-	if r, _ := s.again(at(2 * believedFor)); r.cell("acct").State.isSplit(at(2 * believedFor)) {
+	if r, _ := s.again(at(2 * believedFor)); r.cell("p/acct").State.isSplit(at(2 * believedFor)) {
 		t.Error("a restart makes it last")
 	}
 }
