@@ -97,12 +97,14 @@ func (r *run) untriedLeft(id int) bool {
 	return !r.job.Pool.Candidates[id].Health.Proven(now) && next.Left(&r.job.Walk, r.history) > 0 && r.busyLeft(id, now)
 }
 
-// busyLeft reports whether a candidate other than id has answered lately and could answer this request in a moment: it
-// is runnable, or full or paced, or out for no longer than one wait may last.
+// busyLeft reports whether a candidate other than id could answer this request in a moment: it has answered lately, and
+// it is runnable, or full or paced, or out for no longer than one wait may last; or nothing is known of it either, because
+// as many requests as may are trying it just now.
 func (r *run) busyLeft(id int, now time.Time) bool {
 	for i := range r.plan.Ranked {
 		c := &r.plan.Ranked[i]
-		if c.ID == id || !r.job.Pool.Candidates[c.ID].Health.Proven(now) {
+		trial := c.Ruling.Verdict == resilience.Delayed && c.Ruling.Reason == gateway.Unproven
+		if c.ID == id || !trial && !r.job.Pool.Candidates[c.ID].Health.Proven(now) {
 			continue
 		}
 		if c.Ruling.Verdict == resilience.Forbidden && (c.Ruling.Until.IsZero() || c.Ruling.Until.Sub(now) > r.job.Walk.MaxWait) {

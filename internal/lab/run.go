@@ -199,7 +199,7 @@ func (o *RunOptions) play(ctx context.Context, s *scenario.Scenario, srv *Server
 	defer c.Close()
 	watch := newLookout(s, srv)
 	t := &traffic{s: s, client: c, stopped: o.Stopped,
-		ask: client.Request{URL: url, Key: o.APIKey, Model: o.Model, Patience: s.Limits().Patience}}
+		ask: client.Request{URL: url, Key: o.APIKey, Model: o.Model, MaxTokens: s.Load.MaxTokens, Patience: s.Limits().Patience}}
 	if t.ask.Model == "" {
 		t.ask.Model = scenario.Combo
 	}

@@ -7,6 +7,7 @@ import (
 	"spillway/internal/attempt/next"
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
+	"spillway/internal/resilience/breaker"
 	"spillway/internal/route/strategy"
 )
 
@@ -253,6 +254,7 @@ func (pl *Plan) append(i int, now time.Time) {
 	pl.Ranked = append(pl.Ranked, pl.Pool.walkers[i])
 	x := &pl.Ranked[len(pl.Ranked)-1]
 	x.Ruling, x.Health = pl.rulings[i], pl.items[i].Success
+	x.Trial = x.Ruling.Probe && pl.Pool.Candidates[i].Breaker.State(now) != breaker.Closed
 	switch x.Ruling.Reason {
 	case gateway.ConnectionCooldown:
 		x.Cause = pl.Pool.Candidates[i].Cooldown.Cause(now)

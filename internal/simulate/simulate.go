@@ -32,6 +32,9 @@ type Options struct {
 	Progress io.Writer // a line per second of a long run; nil = none
 }
 
+// travel is how long each hop takes, as over loopback on a busy machine.
+const travel = time.Millisecond
+
 // gatewayHost is where the clients of a simulation find the gateway; it is loopback, so no client key is asked for.
 const gatewayHost = "127.0.0.1:4000"
 
@@ -69,6 +72,7 @@ func (o *Options) one(ctx context.Context, s scenario.Scenario, policy string) (
 	var r lab.RunReport
 	err := InVirtualTime(func() error {
 		net := local.New()
+		net.Travel = travel
 		from := time.Now()
 		var err error
 		r, err = lab.RunScenario(context.Background(), lab.RunOptions{

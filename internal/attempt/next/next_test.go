@@ -42,6 +42,8 @@ func TestRules(t *testing.T) {
 	failover.ContentFailover = true
 	status := plain
 	status.ExcludeStatus = []int{418, 503}
+	last := plain
+	last.AttemptLimit = 1
 	noWaits := plain
 	noWaits.WaitsEnabled = false
 	in := func(d time.Duration) time.Time { return at(d) }
@@ -138,6 +140,10 @@ func TestRules(t *testing.T) {
 			goal{do: WaitUntil, why: gateway.WaitForReturn, set: []int{0, 1}, until: 15 * second}},
 		{"6: also what is full beside it", newGame(plain, pool("a", "b")).set(0, delayed(gateway.ConcurrencyFull)).set(1, out(gateway.CircuitOpen, in(15*second), 0)),
 			goal{do: WaitUntil, why: gateway.WaitForSlot, set: []int{0, 1}, until: 15 * second}},
+		{"a probe is not the last attempt while another candidate is only full", newGame(last, pool("a", "b")).set(0, trial).set(1, delayed(gateway.Paced)), goal{do: WaitUntil, why: gateway.WaitForSlot, set: []int{1}}},
+		{"nor while one is back in a moment", newGame(last, pool("a", "b")).set(0, trial).set(1, out(gateway.ConnectionCooldown, in(5*second), gateway.RateLimited)), goal{do: WaitUntil, why: gateway.WaitForReturn, set: []int{1}}},
+		{"but it may be, when the other one is out for long", newGame(last, pool("a", "b")).set(0, trial).set(1, out(gateway.CircuitOpen, in(5*time.Minute), 0)), try(0, gateway.FirstChoice)},
+		{"or when another attempt is left", newGame(plain, pool("a", "b")).set(0, trial).set(1, delayed(gateway.Paced)), try(0, gateway.FirstChoice)},
 		{"6: a probe that is out is waited for", newGame(plain, pool("a")).set(0, out(gateway.ProbeBusy, time.Time{}, 0)), goal{do: WaitUntil, why: gateway.WaitForProbe, set: []int{0}}},
 		{"6: not longer than max_wait", newGame(plain, pool("a")).set(0, out(gateway.ConnectionCooldown, in(66*second), gateway.RateLimited)), fail(gateway.NothingRunnable)},
 		{"6: not beyond the deadline", newGame(plain, pool("a")).until(10*second).set(0, out(gateway.CircuitOpen, in(15*second), 0)), fail(gateway.NothingRunnable)},

@@ -152,7 +152,8 @@ func (g *game) checkWait(t *rapid.T, step Step) {
 		return
 	}
 	for i := range g.Candidates {
-		if c := &g.Candidates[i]; c.Ruling.OK() && g.tries(c.ID) == 0 && g.restsUntil(c).IsZero() && g.usable(c) && (!step.Else || g.follows(c)) {
+		if c := &g.Candidates[i]; c.Ruling.OK() && g.tries(c.ID) == 0 && g.restsUntil(c).IsZero() && g.usable(c) && (!step.Else || g.follows(c)) &&
+			!(c.Trial && g.tooDear(c)) {
 			t.Fatalf("waits although %d is there: %+v", c.ID, step)
 		}
 	}

@@ -43,6 +43,9 @@ func delayed(reason gateway.Reason) func(*Candidate) {
 
 func probe(c *Candidate) { c.Ruling.Probe = true }
 
+// trial is a probe of a breaker.
+func trial(c *Candidate) { c.Ruling.Probe, c.Trial = true, true }
+
 // game is one request against a pool.
 type game struct {
 	State

@@ -98,7 +98,22 @@ func (s *State) choose() (best, rest *Candidate) {
 
 // runnable says whether an attempt on a candidate may begin now. Beside a probe only a sure one may start.
 func (s *State) runnable(c *Candidate) bool {
-	return c.Ruling.OK() && !(s.Racing && c.Ruling.Probe) && s.usable(c) && !s.restsUntil(c).After(s.Now)
+	return c.Ruling.OK() && !(s.Racing && c.Ruling.Probe) && !(c.Trial && s.tooDear(c)) && s.usable(c) && !s.restsUntil(c).After(s.Now)
+}
+
+// tooDear reports whether a probe would be this request's last attempt although another candidate has only to be waited
+// for: who probes must be able to fall back.
+func (s *State) tooDear(probe *Candidate) bool {
+	if Left(&s.Config, s.History) > 1 {
+		return false
+	}
+	for i := range s.Candidates {
+		c := &s.Candidates[i]
+		if c.ID != probe.ID && s.usable(c) && (c.Ruling.Verdict == resilience.Delayed || !c.Ruling.OK() && s.worthWaiting(c)) {
+			return true
+		}
+	}
+	return false
 }
 
 // hintMost is the longest time for which the hint of a service fault is believed, as in the cooldown room.

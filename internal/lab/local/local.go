@@ -15,10 +15,15 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Network is the set of hosts. It is safe for concurrent use.
 type Network struct {
+	// Travel is how long a request takes to reach its handler. Without it a refusal would come at the same instant of
+	// virtual time as the request, and nobody could make a mistake meanwhile. It is set before the first request.
+	Travel time.Duration
+
 	mu     sync.Mutex
 	hosts  map[string]*Host
 	served sync.WaitGroup
@@ -88,6 +93,9 @@ func (n *Network) RoundTrip(req *http.Request) (*http.Response, error) {
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	n.served.Go(func() {
 		defer cancel()
+		if n.Travel > 0 {
+			time.Sleep(n.Travel)
+		}
 		defer func() { n.release(h, x.end(recover(), n.note)) }()
 		h.Handler.ServeHTTP(x, in)
 	})

@@ -50,7 +50,8 @@ type Traffic struct {
 	Protocols []gateway.Protocol `yaml:"protocols"` // taken in turn; empty = openai
 	Patience  time.Duration      `yaml:"patience"`  // a client gives up after this; 0 = 3 minutes
 	Prompts   Prompts            `yaml:"prompts"`
-	Arrivals  []Arrival          `yaml:"arrivals"` // the calls one by one, instead of rate, workers and what they ask
+	MaxTokens int                `yaml:"max_tokens"` // asked for by every call; 0 = not told
+	Arrivals  []Arrival          `yaml:"arrivals"`   // the calls one by one, instead of rate, workers and what they ask
 }
 
 // Arrival is one call of a load that is given call by call.
