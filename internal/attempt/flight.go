@@ -66,8 +66,9 @@ type facts struct {
 	content   bool
 	terminal  bool
 	last      bool
-	seen      int // events
-	events    int // content events: the estimate of output tokens when the upstream is silent about usage
+	early     bool // the last event came before the answer had its end
+	seen      int  // events
+	events    int  // content events: the estimate of output tokens when the upstream is silent about usage
 	usage     gateway.Usage
 	malformed int
 	id        string // of the answer, where others may refer to it later

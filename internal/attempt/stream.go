@@ -113,7 +113,7 @@ func (f *flight) bareBody() *protocol.Signal {
 // endWithoutContent judges a stream that is complete and has nothing in it. A refusal and a stop at the token limit are
 // answers; so is an empty one where the combo says so.
 func (f *flight) endWithoutContent() {
-	if f.facts.flags.Any(protocol.Refused|protocol.Length) || f.run.job.AllowEmpty {
+	if f.facts.flags.Any(protocol.Refused|protocol.Length) || f.run.job.AllowEmpty && !f.facts.early {
 		f.headReady()
 		return
 	}
@@ -196,6 +196,10 @@ func (f *flight) read(ev sse.Event, now time.Time) (keep bool, fault *protocol.S
 	f.state.Observe(&s)
 	f.clock(&s, ev.Data, now)
 	f.repeat.Learn(ev.Raw, ev.Data, family.TextMember(), &s)
+	if s.Flags.Has(protocol.Last) && !s.Flags.Has(protocol.Terminal) && !f.state.Complete() {
+		f.facts.early = true // the client must not take what there is for whole
+		return false, nil
+	}
 	return f.keep(&s), nil
 }
 
@@ -269,6 +273,9 @@ func (f *flight) pump(door Door) (clientGone bool) {
 		case err != nil:
 			f.endTransport(err)
 			return false
+		case f.facts.early:
+			f.streamEnded(io.EOF, door)
+			return false
 		case f.facts.last:
 			f.drain()
 			f.complete()
@@ -327,8 +334,10 @@ func (f *flight) streamEnded(err error, door Door) {
 		}
 		f.complete()
 	case err == io.EOF:
+		f.facts.terminal = false // one choice of several may have had its end
 		f.end(verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header, Phase: verdict.PhaseStream})
 	default:
+		f.facts.terminal = false
 		f.endTransport(err)
 	}
 }
