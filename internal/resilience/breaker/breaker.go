@@ -14,9 +14,11 @@
 package breaker
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
@@ -71,11 +73,14 @@ type Room struct {
 	mu     sync.RWMutex
 	cells  map[string]*cell
 	groups map[gateway.ProviderID]*group
+	parked map[string]weak.Pointer[cell] // plain cells of models that only handles hold
+	parkAt int                           // size of cells at which the next are parked
 }
 
 // New returns an empty room.
 func New(o Options) *Room {
-	return &Room{opts: o, cells: map[string]*cell{}, groups: map[gateway.ProviderID]*group{}}
+	return &Room{opts: o, cells: map[string]*cell{}, groups: map[gateway.ProviderID]*group{},
+		parked: map[string]weak.Pointer[cell]{}, parkAt: maxCells}
 }
 
 // origin ties the machine's integers to a time.Time with a monotonic reading, so that a step of the wall clock does
@@ -152,7 +157,9 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config) *Handle {
 		}
 		h.group.join(h, conn.Identity)
 	}
+	gone := r.park(h.own)
 	r.mu.Unlock()
+	r.keepAll(gone)
 	if h.group != nil && (!h.own.healthy() || (h.conn != nil && !h.conn.healthy())) {
 		h.group.judge()
 	}
@@ -175,7 +182,11 @@ func (r *Room) Retain(live map[string]bool) {
 	for _, g := range groups {
 		g.retain(live)
 	}
-	for _, rec := range gone {
+	r.keepAll(gone)
+}
+
+func (r *Room) keepAll(records []resilience.Record) {
+	for _, rec := range records {
 		r.opts.Keep.Save(rec)
 	}
 }
@@ -211,8 +222,11 @@ func (r *Room) evict() (gone []resilience.Record) {
 func (r *Room) cell(id identity, rules *rules) *cell {
 	c := r.cells[id.key]
 	if c == nil {
-		c = &cell{id: id, changes: r.opts.Changes}
-		r.cells[id.key] = c
+		if c = r.unpark(id.key); c == nil {
+			id.key, id.model = strings.Clone(id.key), gateway.ModelID(strings.Clone(string(id.model)))
+			c = &cell{id: id, changes: r.opts.Changes}
+		}
+		r.cells[c.id.key] = c
 	}
 	c.bind(rules)
 	return c

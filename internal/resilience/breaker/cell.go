@@ -60,6 +60,7 @@ type cell struct {
 	word    atomic.Int64
 	content atomic.Int64
 	retired atomic.Bool
+	parked  atomic.Bool // only handles hold it
 	changes *resilience.Changes
 
 	mu      sync.Mutex
@@ -118,6 +119,14 @@ func (c *cell) publish(r *rules) {
 
 // apply steps the cell. The effects are nil when there are none, which is the ordinary case.
 func (c *cell) apply(room *Room, r *rules, ev event, now int64) (ruling, *effects, int64) {
+	out, fx, ep := c.step(room, r, ev, now)
+	if c.parked.Load() && !c.plain() {
+		room.adopt(c)
+	}
+	return out, fx, ep
+}
+
+func (c *cell) step(room *Room, r *rules, ev event, now int64) (ruling, *effects, int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.absorb()

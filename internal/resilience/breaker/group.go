@@ -25,7 +25,8 @@ type group struct {
 // member is one connection of the provider.
 type member struct {
 	conn   *cell
-	models map[gateway.ModelID]*cell // empty when models are not kept apart
+	models map[gateway.ModelID]*cell // those that the room holds
+	apart  bool                      // models are kept apart
 }
 
 // outage is a verdict: for all models, or for some.
@@ -50,11 +51,11 @@ func (g *group) join(h *Handle, id string) {
 		m = &member{models: map[gateway.ModelID]*cell{}}
 		g.members[id] = m
 	}
-	if h.conn == nil {
+	if m.apart = h.conn != nil; !m.apart {
 		m.conn, m.models = h.own, map[gateway.ModelID]*cell{}
 		return
 	}
-	m.conn, m.models[h.model] = h.conn, h.own
+	m.conn, m.models[h.own.id.model] = h.conn, h.own
 }
 
 func (g *group) retain(live map[string]bool) {
@@ -97,7 +98,7 @@ func (g *group) judge() {
 	for _, m := range g.members {
 		whole, low := m.conn.tripped()
 		any := trip{}
-		if whole.cell != nil && (low || len(m.models) == 0) {
+		if whole.cell != nil && (low || !m.apart) {
 			any = whole
 		}
 		for model, c := range m.models {
