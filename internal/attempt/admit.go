@@ -38,16 +38,28 @@ func (p *permits) renew(now time.Time) {
 	}
 }
 
-// record teaches every room and releases, in reverse order, once.
+// record teaches every room and releases, once. Slots and rates come last: they wake who waits for them, and who looks
+// then has to see what this attempt has taught.
 func (p *permits) record(o gateway.Outcome, now time.Time) {
 	if p.done {
 		return
 	}
 	p.done = true
-	for i := p.n - 1; i >= 0; i-- {
-		p.taken[i].Record(o, now)
+	for _, i := range [...]int{cooled, locked, broken, rated, gated} {
+		if i < p.n {
+			p.taken[i].Record(o, now)
+		}
 	}
 }
+
+// The places of the permits, in the order of taking.
+const (
+	cooled = iota
+	locked
+	gated
+	rated
+	broken
+)
 
 // admit takes the permits of a candidate: cheap refusals first, the breaker's last, so that a probe is never wasted on
 // an attempt that a full gate then stops. A half-taken set is returned untouched. nil means that the candidate was lost
@@ -59,8 +71,7 @@ func (r *run) admit(step next.Step) *flight {
 	fallbacks := r.ask.Fallbacks
 	r.ask.Fallbacks = r.plan.Fallbacks(step.ID)
 	defer func() { r.ask.Fallbacks = fallbacks }()
-	const rated = 3
-	for i, h := range [...]resilience.Handle{c.Cooldown, c.Lockout, c.Gate, c.Rate, c.Breaker} {
+	for i, h := range [...]resilience.Handle{cooled: c.Cooldown, locked: c.Lockout, gated: c.Gate, rated: c.Rate, broken: c.Breaker} {
 		permit, ruling := h.Allow(r.parent, &r.ask, now)
 		if permit == nil {
 			f.permits.record(untouched(now), now)

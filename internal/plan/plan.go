@@ -59,7 +59,7 @@ func (p *Pool) Open() *Plan { return p.reuse.Get().(*Plan) }
 
 // Close gives the plan back.
 func (pl *Plan) Close() {
-	pl.home, pl.pin, pl.Returns, pl.wish = -1, -1, false, wish{}
+	pl.home, pl.pin, pl.Returns, pl.wish, pl.Demoted = -1, -1, false, wish{}, pl.Demoted[:0]
 	pl.Pool.reuse.Put(pl)
 }
 
@@ -157,7 +157,7 @@ func (pl *Plan) lookAgain(ask *resilience.Ask, now time.Time) {
 // Fallbacks is how many other candidates could take over from candidate id now.
 func (pl *Plan) Fallbacks(id int) int {
 	if r := pl.rulings[id]; r.OK() && !r.Probe {
-		return pl.Open - 1
+		return max(pl.Open-1, 0) // what runs for want of another was not counted
 	}
 	return pl.Open
 }

@@ -153,6 +153,9 @@ func TestNotBefore(t *testing.T) {
 		if r := make1(pl, left(10), at(4*time.Second)).Ruling(id); !r.OK() {
 			t.Errorf("with every one told to wait, candidate %d: %+v", id, r)
 		}
+		if n := pl.Fallbacks(id); n < 0 {
+			t.Errorf("candidate %d has %d fallbacks", id, n)
+		}
 	}
 	alone := open(t, "providers:\n"+provider("a")+"connections:\n"+keys("a", 1)).pool(t, "a/m")
 	alone.Candidates[0].learn(t, left(10), busy, t0)
