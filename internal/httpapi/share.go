@@ -55,7 +55,6 @@ func (s *share) serve() *gateway.Error {
 // lead runs the request for everybody who joins. The run goes on when this request's own client leaves, as long as
 // somebody else waits for it; the handler stays with it, because it owns the run and what the run reads.
 func (s *share) lead(ctx context.Context, r *cache.Reader) *gateway.Error {
-	defer r.Leave()
 	f := r.Flight()
 	w := &source{flight: f, share: s}
 	s.job.Door = w
@@ -72,34 +71,49 @@ func (s *share) lead(ctx context.Context, r *cache.Reader) *gateway.Error {
 		gerr = s.run(ctx)
 		f.End(w.end(gerr))
 	})
-	s.deliver(r)
+	defer func() { // also when the delivery panics: the run reads what belongs to this request
+		r.Leave()
+		run.Wait()
+	}()
+	slow := s.deliver(r)
 	r.Leave()
 	run.Wait()
-	if panicked != nil {
+	switch {
+	case panicked != nil:
 		panic(panicked) // for net/http, as in a run of its own
+	case gerr == nil && slow != nil:
+		return s.told(slow)
 	}
 	return gerr
 }
 
-// deliver carries the answer to the leader's own client. What goes wrong on the way is the run's to tell.
-func (s *share) deliver(r *cache.Reader) {
+// deliver carries the answer to the leader's own client. What goes wrong with the run is the run's to tell; what it
+// returns is to be told although the run is well: the client has nothing of the answer.
+func (s *share) deliver(r *cache.Reader) *gateway.Error {
 	ctx := s.q.r.Context()
 	for begun := false; ; begun = true {
 		b, end, err := r.Next(ctx)
 		switch {
 		case errors.Is(err, cache.ErrTooSlow):
-			_ = s.door.Fail(tooSlow(), nil) // it reads nothing anyway
-			return
-		case err != nil:
-			return
-		case end != nil:
-			if begun && end.Tail != nil {
-				_ = s.door.Write(end.Tail, time.Now()) // a client that left needs no error
+			if !begun {
+				return tooSlow()
 			}
-			return
+			_ = s.door.Fail(tooSlow(), nil) // it reads nothing anyway
+			return nil
+		case err != nil:
+			return nil
+		case end != nil:
+			if !begun && r.Head() != nil { // an answer without a byte
+				_ = s.pass(r, nil, false)
+				begun = true
+			}
+			if begun {
+				s.closed(end)
+			}
+			return nil
 		}
 		if s.pass(r, b, begun) != nil {
-			return
+			return nil
 		}
 	}
 }
@@ -170,6 +184,9 @@ func (s *share) copy(r *cache.Reader, b []byte) {
 			break
 		}
 		if end != nil {
+			if e := end.Error; e != nil {
+				j.Code, j.Error = string(e.Code), e.Message
+			}
 			s.closed(end)
 			return
 		}
@@ -184,14 +201,16 @@ func (s *share) copy(r *cache.Reader, b []byte) {
 	j.Code = gateway.ClientGone.String()
 }
 
-// closed notes how a copied answer ended.
+// closed tells a client that has part of an answer how the run ended, when that was no good end. A client that left needs
+// no error.
 func (s *share) closed(end *cache.End) {
-	if end.Error == nil {
-		return
+	switch {
+	case end.Error == nil:
+	case end.Tail != nil:
+		_ = s.door.Write(end.Tail, time.Now())
+	default:
+		_ = s.door.Fail(end.Error, nil)
 	}
-	j := s.job.Journey
-	j.Code, j.Error = string(end.Error.Code), end.Error.Message
-	_ = s.door.Write(end.Tail, time.Now()) // a client that left needs no error
 }
 
 // told notes an error that the client is told without a run of its own.
