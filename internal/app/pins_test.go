@@ -376,6 +376,39 @@ func TestStoredResponses(t *testing.T) {
 	})
 }
 
+// A stored response is found at whichever of several connections it is, also when those before it could have had it.
+func TestStoredResponsesOfManyConnections(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.lenient = true // the harness counts calls with a body only
+		k := new(keeper)
+		b.Handle("a", func(w http.ResponseWriter, r *http.Request) {
+			if _, id, found := strings.Cut(r.URL.Path, "/responses/"); found {
+				answerJSON(w, 200, fmt.Sprintf(`{"id":%q,"object":"response","by":%q}`, id, bearer(r)))
+				return
+			}
+			k.ServeHTTP(w, r)
+		})
+		b.Open(underStrategy("round-robin", keyed("a", 4)) + combo("a") + clientKeys("one"))
+		for range 4 {
+			made := b.respond("sk-one", "")
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, gatewayURL+"/v1/responses/"+made.id, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer sk-one")
+			res, err := b.http.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if res.StatusCode != 200 || !strings.Contains(string(body), made.by) {
+				t.Errorf("%s of %s: %d %s", made.id, made.by, res.StatusCode, body)
+			}
+		}
+	})
+}
+
 // A stream that tells its id at the end only is pinned then.
 func TestPinOfAStreamThatNamesItselfLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {

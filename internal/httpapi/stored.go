@@ -117,15 +117,17 @@ func (f *fetch) find(id string, now time.Time) *gateway.Connection {
 	for _, c := range q.live.Board.Snapshot.AllConnections() {
 		switch {
 		case !c.Provider.Speaks(gateway.Responses), allowed != nil && !allowed(c):
-		case pinned && state.Identity(c) == at:
-			return c
+		case pinned:
+			if state.Identity(c) == at {
+				return c
+			}
 		case sole != nil:
 			return nil // several could have it
 		default:
 			sole = c
 		}
 	}
-	if pinned || !q.principal.Anonymous {
+	if !q.principal.Anonymous {
 		return nil
 	}
 	return sole
@@ -185,6 +187,9 @@ func (f *fetch) forward(id string) *gateway.Error {
 	return nil
 }
 
+// storedWrite bounds one write: a client that takes nothing for so long is gone.
+const storedWrite = 5 * time.Minute
+
 // pass gives the answer to the client as it comes, headers by the rules of every answer.
 func (f *fetch) pass(at time.Time, res *http.Response) {
 	q, h := &f.q, f.q.w.Header()
@@ -198,6 +203,7 @@ func (f *fetch) pass(at time.Time, res *http.Response) {
 	}
 	q.w.WriteHeader(res.StatusCode)
 	flush := http.NewResponseController(q.w)
+	defer func() { _ = flush.SetWriteDeadline(time.Time{}) }() // the connection lives on
 	var kept []byte // the beginning of an error, for the decision log
 	buf := make([]byte, 16<<10)
 	for {
@@ -206,6 +212,7 @@ func (f *fetch) pass(at time.Time, res *http.Response) {
 			kept = append(kept, buf[:n]...)
 		}
 		if n > 0 {
+			_ = flush.SetWriteDeadline(time.Now().Add(storedWrite)) // not every writer has deadlines
 			if _, werr := q.w.Write(buf[:n]); werr != nil || flush.Flush() != nil {
 				break // the client has left
 			}
