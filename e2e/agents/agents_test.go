@@ -124,6 +124,49 @@ func TestHarnessSeesWhatAnAgentDoes(t *testing.T) {
 	}
 }
 
+func TestJudge(t *testing.T) {
+	good := sight{answers: []string{"tool call read", "x" + cameBack}, died: 2}
+	for _, c := range []struct {
+		name   string
+		change func(*sight)
+		want   string // part of what is wrong; empty = nothing is
+	}{
+		{name: "good", change: func(*sight) {}},
+		{name: "first upstream left out once", change: func(s *sight) { s.died = 1 }, want: "1 attempts met the upstream that dies, for 2 answers"},
+		{name: "no tool", change: func(s *sight) { s.answers = s.answers[1:] }, want: "tool call made: false"},
+		{name: "reasoning lost", change: func(s *sight) { s.answers = []string{"tool call read", "x"} }, want: "the sealed reasoning did not come back"},
+		{name: "reasoning shown", change: func(s *sight) { s.shown = 1 }, want: "1 attempts at the upstream that dies held reasoning"},
+		{name: "host", change: func(s *sight) { s.hosts = []string{"elsewhere.example"} }, want: "it tried to reach elsewhere.example"},
+		{name: "stray", change: func(s *sight) { s.strays = 3 }, want: "past the proxy (3 packets)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := good
+			c.change(&s)
+			bad := s.judge(agent{seals: true}, step{want: secret, tool: true}, nil, secret)
+			if got := strings.Join(bad, "; "); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("judged %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestDoorSeesSealedReasoning(t *testing.T) {
+	d, err := newDoor("http://127.0.0.1:1") // nobody is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.server.Close()
+	for i, body := range []string{"{}", `{"signature":"` + sealed + `"}`} {
+		if res, err := http.Post(d.server.URL, "application/json", strings.NewReader(body)); err == nil {
+			res.Body.Close()
+			t.Error("something answered")
+		}
+		if got := d.seen.Load(); got != int64(i) {
+			t.Errorf("after body %d: %d seen, want %d", i, got, i)
+		}
+	}
+}
+
 // stub is an agent: it does the prompt's work through the gateway, and what its mode says beside it.
 func stub(mode, root, prompt string) error {
 	switch mode {

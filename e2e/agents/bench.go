@@ -25,6 +25,7 @@ type bench struct {
 	bin      string
 	lab      string // root URL of the source that dies
 	gateway  string // root URL
+	door     *door  // before it
 	upstream *upstream
 	proxy    *proxy
 	children []*exec.Cmd
@@ -101,7 +102,10 @@ func (b *bench) servers() error {
 	if b.lab, err = b.start(regexp.MustCompile(`^dies\s+(http://\S+)`), "lab", "serve", "--scenario", lab); err != nil {
 		return err
 	}
-	if err := os.WriteFile(conf, fmt.Appendf(nil, config, b.lab, b.upstream.url()), 0o600); err != nil {
+	if b.door, err = newDoor(b.lab); err != nil {
+		return err
+	}
+	if err := os.WriteFile(conf, fmt.Appendf(nil, config, b.door.server.URL, b.upstream.url()), 0o600); err != nil {
 		return err
 	}
 	data := filepath.Join(b.dir, "data")
@@ -139,6 +143,9 @@ func (b *bench) close() {
 		_ = c.Process.Signal(syscall.SIGTERM) // it may have ended already
 		_ = c.Wait()
 	}
+	if b.door != nil {
+		b.door.server.Close()
+	}
 	b.upstream.close()
 	b.proxy.close()
 }
@@ -164,11 +171,13 @@ type sight struct {
 	hosts   []string // that the proxy was asked for
 	strays  int      // what was sent to other hosts past the proxy
 	died    int      // attempts that the first upstream died under
+	shown   int      // of these, how many held the second upstream's sealed reasoning
 }
 
 func (b *bench) begin() error {
 	b.upstream.reset()
 	b.proxy.reset()
+	b.door.seen.Store(0)
 	res, err := http.Post(b.lab+"/lab/reset", "application/json", nil)
 	if err != nil {
 		return err
@@ -198,7 +207,7 @@ func (b *bench) end(ctx context.Context) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{answers: b.upstream.log(), hosts: b.proxy.log(), strays: now - b.before}
+	s := &sight{answers: b.upstream.log(), hosts: b.proxy.log(), strays: now - b.before, shown: int(b.door.seen.Load())}
 	for _, a := range log {
 		if a.Fault != "" {
 			s.died++

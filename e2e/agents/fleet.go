@@ -17,6 +17,7 @@ type agent struct {
 	project            map[string]string // below its working directory
 	env                []string          // %s = the gateway's root URL
 	args               []string          // before the prompt
+	seals              bool              // its protocol has sealed reasoning, which it sends back with a tool's result
 	extra, extraDir    string            // package that it would fetch into a folder below its home, installed ahead
 }
 
@@ -28,20 +29,20 @@ var fleet = []agent{
 	{
 		name: "claude-code", version: "2.1.332", pkg: "@anthropic-ai/claude-code", bin: "@anthropic-ai/claude-code-linux-" + arch + "/claude",
 		env:  []string{"ANTHROPIC_BASE_URL=%s", "ANTHROPIC_API_KEY=sk-x", "ANTHROPIC_MODEL=mock", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1"},
-		args: []string{"--output-format", "json", "-p"},
+		args: []string{"--output-format", "json", "-p"}, seals: true,
 	},
 	{
 		name: "codex", version: "0.171.0", pkg: "@openai/codex", bin: ".bin/codex",
 		files: map[string]string{".codex/config.toml": codexConfig},
 		env:   []string{"GW_KEY=sk-x"},
 		// Its sandbox wants rights that a container may not have; the scripted upstream asks for nothing but cat.
-		args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
+		args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"}, seals: true,
 	},
 	{
 		name: "gemini-cli", version: "0.61.0", pkg: "@google/gemini-cli", bin: ".bin/gemini",
 		files: map[string]string{".gemini/settings.json": `{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"disableAutoUpdate":true}}`},
 		env:   []string{"GEMINI_API_KEY=k", "GOOGLE_GEMINI_BASE_URL=%s"},
-		args:  []string{"-m", "gemini-2.5-flash", "--skip-trust", "-p"},
+		args:  []string{"-m", "gemini-2.5-flash", "--skip-trust", "-p"}, seals: true,
 	},
 	{
 		name: "opencode", version: "1.18.33", pkg: "opencode-ai", bin: "opencode-linux-" + arch + "/bin/opencode",

@@ -107,7 +107,7 @@ func (b *bench) step(ctx context.Context, a agent, s step, transcript *bytes.Buf
 	}
 	fmt.Fprintf(transcript, "-- the second upstream answered: %s\n-- the first upstream died under %d attempts\n-- other hosts: %s; sent past the proxy: %d\n",
 		strings.Join(seen.answers, ", "), seen.died, orNone(seen.hosts), seen.strays)
-	return seen.judge(s, failed, out.String())
+	return seen.judge(a, s, failed, out.String())
 }
 
 func orNone(list []string) string {
@@ -118,7 +118,7 @@ func orNone(list []string) string {
 }
 
 // judge says what was wrong with a step.
-func (s *sight) judge(st step, failed error, out string) []string {
+func (s *sight) judge(a agent, st step, failed error, out string) []string {
 	var bad []string
 	if failed != nil {
 		bad = append(bad, failed.Error())
@@ -131,6 +131,12 @@ func (s *sight) judge(st step, failed error, out string) []string {
 	}
 	if called := slices.ContainsFunc(s.answers, func(x string) bool { return strings.Contains(x, "tool call") }); called != st.tool {
 		bad = append(bad, fmt.Sprintf("tool call made: %t, must be %t", called, st.tool))
+	}
+	if back := slices.ContainsFunc(s.answers, func(x string) bool { return strings.HasSuffix(x, cameBack) }); st.tool && a.seals && !back {
+		bad = append(bad, "the sealed reasoning did not come back to the upstream that sealed it")
+	}
+	if s.shown > 0 {
+		bad = append(bad, fmt.Sprintf("%d attempts at the upstream that dies held reasoning that the other account sealed", s.shown))
 	}
 	for _, h := range s.hosts {
 		bad = append(bad, "it tried to reach "+h)

@@ -14,10 +14,13 @@ import (
 )
 
 // What the scripted upstream says, and the word that stands only in the note: an answer that holds it proves that the
-// tool was run and its result came back.
+// tool was run and its result came back. The sealed reasoning stands before a tool call, in the protocols that have such
+// a thing; an agent sends it back with the tool's result, and only the account that sealed it may be shown it.
 const (
 	greeting = "Good day from the second upstream."
 	secret   = "marmot-4711"
+	sealed   = "c2VhbGVkIGJ5IHRoZSBzZWNvbmQgdXBzdHJlYW0="
+	cameBack = " after its sealed reasoning"
 )
 
 // upstream is a model that follows a script: it calls the agent's own tool for reading when it is told to call the tool,
@@ -134,12 +137,15 @@ func (u *upstream) decide(in *request, body string) answer {
 	case strings.Contains(body, "call the tool"):
 		a.tool, a.arguments = choose(in.Tools, u.file)
 	}
+	said := fmt.Sprintf("%q", a.text)
 	if a.tool != "" {
 		u.calls++
-		u.answers = append(u.answers, "tool call "+a.tool)
-	} else {
-		u.answers = append(u.answers, fmt.Sprintf("%q", a.text))
+		said = "tool call " + a.tool
 	}
+	if strings.Contains(body, sealed) {
+		said += cameBack
+	}
+	u.answers = append(u.answers, said)
 	return a
 }
 

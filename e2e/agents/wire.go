@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -72,26 +73,36 @@ func (a answer) messages() ([]event, any) {
 		return object{"id": "msg_" + a.id, "type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": stop,
 			"stop_sequence": nil, "usage": object{"input_tokens": 100, "output_tokens": 10}}
 	}
-	block, full, stop := object{"type": "text", "text": ""}, object{"type": "text", "text": a.text}, "end_turn"
-	var deltas []any
-	for _, p := range a.pieces() {
-		deltas = append(deltas, object{"type": "text_delta", "text": p})
+	events := []event{named("message_start", object{"type": "message_start", "message": message([]any{}, nil)})}
+	var content []any
+	block := func(start, full object, deltas ...object) {
+		at := len(content)
+		content = append(content, full)
+		events = append(events, named("content_block_start", object{"type": "content_block_start", "index": at, "content_block": start}))
+		for _, d := range deltas {
+			events = append(events, named("content_block_delta", object{"type": "content_block_delta", "index": at, "delta": d}))
+		}
+		events = append(events, named("content_block_stop", object{"type": "content_block_stop", "index": at}))
 	}
+	stop := "end_turn"
 	if a.tool != "" {
-		block = object{"type": "tool_use", "id": "toolu_" + a.id, "name": a.tool, "input": object{}}
-		full = object{"type": "tool_use", "id": "toolu_" + a.id, "name": a.tool, "input": json.RawMessage(a.arguments)}
 		stop = "tool_use"
-		deltas = []any{object{"type": "input_json_delta", "partial_json": a.arguments}}
+		block(object{"type": "thinking", "thinking": "", "signature": ""}, object{"type": "thinking", "thinking": "It has to be read.", "signature": sealed},
+			object{"type": "thinking_delta", "thinking": "It has to be read."}, object{"type": "signature_delta", "signature": sealed})
+		block(object{"type": "tool_use", "id": "toolu_" + a.id, "name": a.tool, "input": object{}},
+			object{"type": "tool_use", "id": "toolu_" + a.id, "name": a.tool, "input": json.RawMessage(a.arguments)},
+			object{"type": "input_json_delta", "partial_json": a.arguments})
+	} else {
+		var deltas []object
+		for _, p := range a.pieces() {
+			deltas = append(deltas, object{"type": "text_delta", "text": p})
+		}
+		block(object{"type": "text", "text": ""}, object{"type": "text", "text": a.text}, deltas...)
 	}
-	events := []event{named("message_start", object{"type": "message_start", "message": message([]any{}, nil)}),
-		named("content_block_start", object{"type": "content_block_start", "index": 0, "content_block": block})}
-	for _, d := range deltas {
-		events = append(events, named("content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": d}))
-	}
-	events = append(events, named("content_block_stop", object{"type": "content_block_stop", "index": 0}),
+	events = append(events,
 		named("message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 10}}),
 		named("message_stop", object{"type": "message_stop"}))
-	return events, message([]any{full}, stop)
+	return events, message(content, stop)
 }
 
 func (a answer) gemini() ([]event, any) {
@@ -104,7 +115,7 @@ func (a answer) gemini() ([]event, any) {
 			"usageMetadata": object{"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110}}
 	}
 	if a.tool != "" {
-		call := frame(object{"functionCall": object{"name": a.tool, "args": json.RawMessage(a.arguments)}}, "STOP")
+		call := frame(object{"functionCall": object{"name": a.tool, "args": json.RawMessage(a.arguments)}, "thoughtSignature": sealed}, "STOP")
 		return []event{named("", call)}, call
 	}
 	var events []event
@@ -135,13 +146,18 @@ func (a answer) resource(status string, output []any) object {
 func (a answer) responses() ([]event, any) {
 	var f flow
 	f.add("response.created", object{"response": a.resource("in_progress", []any{})})
-	item := a.item("completed", a.text, a.arguments)
-	f.add("response.output_item.added", object{"output_index": 0, "item": a.item("in_progress", "", "")})
-	at := object{"output_index": 0, "item_id": item["id"]}
+	var output []any
+	if a.tool != "" {
+		thought := object{"id": "rs_" + a.id, "type": "reasoning", "summary": []any{}, "encrypted_content": sealed}
+		f.add("response.output_item.added", object{"output_index": 0, "item": object{"id": "rs_" + a.id, "type": "reasoning", "summary": []any{}}})
+		f.add("response.output_item.done", object{"output_index": 0, "item": thought})
+		output = append(output, thought)
+	}
+	index, item := len(output), a.item("completed", a.text, a.arguments)
+	f.add("response.output_item.added", object{"output_index": index, "item": a.item("in_progress", "", "")})
+	at := object{"output_index": index, "item_id": item["id"]}
 	with := func(more object) object {
-		for k, v := range at {
-			more[k] = v
-		}
+		maps.Copy(more, at)
 		return more
 	}
 	if a.tool != "" {
@@ -156,8 +172,8 @@ func (a answer) responses() ([]event, any) {
 		f.add("response.output_text.done", with(object{"text": a.text}))
 		f.add("response.content_part.done", with(object{"part": text(a.text)}))
 	}
-	f.add("response.output_item.done", object{"output_index": 0, "item": item})
-	done := a.resource("completed", []any{item})
+	f.add("response.output_item.done", object{"output_index": index, "item": item})
+	done := a.resource("completed", append(output, item))
 	f.add("response.completed", object{"response": done})
 	return f.events, done
 }
