@@ -41,7 +41,7 @@ func (b *budget) view(now time.Time) (tokens float64, in time.Duration, success 
 	return b.tokens, in, b.lastSuccess
 }
 
-// first notes a first attempt of a request; take pays for a repeated one.
+// first notes a first attempt of a request; take pays for a repeated one, and back is for one that was not made.
 func (b *budget) first(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,6 +58,12 @@ func (b *budget) take(now time.Time) bool {
 	}
 	b.tokens--
 	return true
+}
+
+func (b *budget) back() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tokens = min(budgetFull, b.tokens+1)
 }
 
 func (b *budget) succeeded(now time.Time) {

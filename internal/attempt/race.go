@@ -93,8 +93,12 @@ func (r *run) second() (f *flight, later bool) {
 	if step.Do != next.TryNow || step.Delay > 0 {
 		return nil, true
 	}
+	if !r.pay(step) {
+		return nil, true
+	}
 	f = r.admit(step)
 	if f == nil || f.probe { // two trials at once would leave the request without a sure one
+		r.unpaid(step)
 		if f != nil {
 			f.abandon()
 		}

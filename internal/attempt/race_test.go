@@ -155,13 +155,27 @@ combos:
 
 // newTrack trips the breaker of the first candidate and lets its open time pass.
 func newTrack(t *testing.T, probe, other script) *track {
+	tr := sound(t, raceConfig, probe, other)
+	for tr.probe.Breaker.State(time.Now()) != breaker.Open {
+		p, _ := tr.probe.Breaker.Allow(t.Context(), nil, time.Now())
+		o := failure
+		o.BeganAt, o.EndedAt = time.Now(), time.Now()
+		p.Record(o, time.Now())
+		time.Sleep(time.Second)
+	}
+	time.Sleep(time.Minute)
+	return tr
+}
+
+// sound is a track on which nothing has happened yet.
+func sound(t *testing.T, yaml string, probe, other script) *track {
 	tr := &track{t: t, gate: gate.New(gate.Options{}), health: health.New(health.Options{}),
 		upstreams: map[gateway.ConnectionID]script{"probe": probe, "other": other},
 		canceled:  map[gateway.ConnectionID]int{}, answers: map[gateway.ConnectionID]int{}}
 	tr.breaker = breaker.New(breaker.Options{Changes: &tr.changes})
 	tr.cooldown = cooldown.New(cooldown.Options{Changes: &tr.changes})
 	tr.lockout = lockout.New(lockout.Options{Changes: &tr.changes})
-	cfg, err := config.Load(config.Source{Path: "x.yaml", Bytes: []byte(raceConfig)})
+	cfg, err := config.Load(config.Source{Path: "x.yaml", Bytes: []byte(yaml)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,14 +186,6 @@ func newTrack(t *testing.T, probe, other script) *track {
 	tr.pool = plan.NewBoard(tr.snapshot, tr).Pool(m.Combo, gateway.OpenAI, gateway.Generate)
 	tr.probe, tr.other = tr.pool.Candidates[0], tr.pool.Candidates[1]
 	tr.engine = New(Options{Sender: tr, Outages: outage.New(outage.Default()), Queues: queue.New(queue.Options{}), Buffers: NewBuffers(0)})
-	for tr.probe.Breaker.State(time.Now()) != breaker.Open {
-		p, _ := tr.probe.Breaker.Allow(t.Context(), nil, time.Now())
-		o := failure
-		o.BeganAt, o.EndedAt = time.Now(), time.Now()
-		p.Record(o, time.Now())
-		time.Sleep(time.Second)
-	}
-	time.Sleep(time.Minute)
 	return tr
 }
 

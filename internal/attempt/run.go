@@ -156,11 +156,16 @@ func (r *run) exclusion(id int, ruling resilience.Ruling) gateway.Exclusion {
 // try makes the attempt that a step asks for and returns the flight that is ready to be delivered, or nil when the walk
 // goes on.
 func (r *run) try(step next.Step) *flight {
+	if !r.pay(step) {
+		return nil // others have taken what was left of the retry budget since the look: plan again
+	}
 	if step.Delay > 0 && !r.pause(step.Delay, step.Why) {
+		r.unpaid(step)
 		return nil
 	}
 	f := r.admit(step)
 	if f == nil {
+		r.unpaid(step)
 		return nil // lost the candidate between the look and the taking: plan again
 	}
 	r.leaveQueue(true)
@@ -180,14 +185,28 @@ func (r *run) try(step next.Step) *flight {
 	return won
 }
 
+// isFirst reports whether the attempt that is to be made is the first one in the present pool, which costs no token.
+func (r *run) isFirst() bool { return len(r.history) == r.job.Walk.Earlier }
+
+// pay takes a token of the retry budget for an attempt that repeats a provider, before any pause: all who fail together
+// see the same tokens, and would all come back with them.
+func (r *run) pay(step next.Step) bool {
+	return !step.Repeat || r.isFirst() || r.budget.take(time.Now())
+}
+
+// unpaid gives it back: the attempt is not made.
+func (r *run) unpaid(step next.Step) {
+	if step.Repeat && !r.isFirst() {
+		r.budget.back()
+	}
+}
+
 // launched notes a dispatch in the history, and what the attempt has to know of the request: from here on it may fly
 // beside the run, which goes on writing.
 func (r *run) launched(f *flight, step next.Step) {
 	now := f.attempt.BeganAt
-	if len(r.history) == r.job.Walk.Earlier {
+	if r.isFirst() {
 		r.budget.first(now)
-	} else if step.Repeat {
-		r.budget.take(now)
 	}
 	c := f.candidate
 	f.slot = len(r.history)
