@@ -23,7 +23,17 @@ import (
 // flight is one attempt: one upstream call. fly takes it to its head (content that may be committed, or a whole answer)
 // or to its end. A flight belongs to one goroutine at a time: to the one that flies it, then to the run.
 type flight struct {
-	run       *run
+	// What every piece of a stream touches lies together: with hundreds of streams open it is memory, not work, that
+	// one piece costs.
+	run     *run
+	reader  *sse.Reader
+	watch   *watchdog.Watch
+	repeat  protocol.Repeat
+	facts   facts
+	told    int   // so many of facts.objects are known to be at its connection
+	sent    int64 // bytes that are not in attempt.Bytes yet
+	renamed bool  // the model's name in the answer is put back to what the client asked for
+
 	candidate *plan.Candidate
 	slot      int // index in run.history
 	probe     bool
@@ -32,10 +42,8 @@ type flight struct {
 	permits   permits
 	rate      resilience.Permit // the one of them that hears about rates
 	health    *health.Flight
-	watch     *watchdog.Watch
 	key       gateway.Secret
 	attempt   gateway.Attempt
-	renamed   bool // the model's name in the answer is put back to what the client asked for
 	untried   bool // at its launch there was somewhere better to go
 	lastTry   bool // nowhere better to go: first_content runs to last_chance
 	raced     bool // it runs beside its request
@@ -44,16 +52,12 @@ type flight struct {
 
 	response *http.Response
 	body     io.ReadCloser // decoded
-	reader   *sse.Reader
-	held     []byte  // events before the first content, and that one
-	whole    *[]byte // the answer when not streamed; an error body when it failed
+	held     []byte        // events before the first content, and that one
+	whole    *[]byte       // the answer when not streamed; an error body when it failed
 	state    protocol.StreamState
-	repeat   protocol.Repeat
-	facts    facts
 	phase    verdict.Phase
 
 	pinned  bool     // what it has made is known to be at its connection
-	told    int      // so many of facts.objects are
 	lost    []string // what the request has lost on the way to this account, by name
 	blind   bool     // it was sent without anything encrypted
 	ready   bool     // the head is good: it can be committed
@@ -69,10 +73,10 @@ type facts struct {
 	early     bool // the last event came before the answer had its end
 	seen      int  // events
 	events    int  // content events: the estimate of output tokens when the upstream is silent about usage
+	objects   []object
 	usage     gateway.Usage
 	malformed int
 	id        string // of the answer, where others may refer to it later
-	objects   []object
 }
 
 // Causes with which a flight is cancelled.
@@ -230,6 +234,7 @@ func (f *flight) end(e verdict.Evidence) {
 
 func (f *flight) judge(e verdict.Evidence) {
 	r := f.run
+	f.attempt.Bytes, f.sent = f.attempt.Bytes+f.sent, 0
 	now := time.Now()
 	if f.watch != nil {
 		f.watch.Stop()

@@ -257,7 +257,7 @@ func (f *flight) pump(door Door) (clientGone bool) {
 		now := time.Now()
 		out, fault, err := f.take(toTheEnd, now)
 		if len(out) > 0 {
-			f.attempt.Bytes += int64(len(out))
+			f.sent += int64(len(out))
 			if f.told < len(f.facts.objects) {
 				f.run.remember(f) // before the client can refer to it
 			}

@@ -40,27 +40,34 @@ type Options struct {
 
 // Door is safe for concurrent use: its timer writes comments while the request waits.
 type Door struct {
-	o     Options
-	flush *http.ResponseController
-
+	// What every write touches lies together.
 	mu        sync.Mutex
 	opened    bool
 	committed bool
 	closed    bool
 	stream    bool // the answer is a stream of events
 	noneLeft  bool
+	out       http.ResponseWriter
+	flusher   flusher // out's own, when it has one
 	wroteAt   time.Time
 	limitAt   time.Time // until when the present write deadline is far enough
-	began     time.Time
-	timer     *time.Timer // set once, nil when not streamed
+
+	o     Options
+	flush *http.ResponseController
+	began time.Time
+	timer *time.Timer // set once, nil when not streamed
 }
+
+// flusher is what http.ResponseController looks for at every flush.
+type flusher interface{ FlushError() error }
 
 var errClosed = errors.New("the door is closed")
 
 // New returns a pending door. Close must be called.
 func New(o Options) *Door {
 	o.EarlyAfter, o.Heartbeat = cmp.Or(o.EarlyAfter, earlyAfter), cmp.Or(o.Heartbeat, heartbeat)
-	d := &Door{o: o, flush: http.NewResponseController(o.Writer), began: time.Now()}
+	d := &Door{o: o, out: o.Writer, flush: http.NewResponseController(o.Writer), began: time.Now()}
+	d.flusher, _ = o.Writer.(flusher)
 	if o.Stream {
 		d.wroteAt = d.began
 		first := o.Heartbeat
@@ -158,12 +165,15 @@ func (d *Door) write(p []byte, now time.Time) error {
 		_ = d.flush.SetWriteDeadline(now.Add(writeLimit)) // not every writer has deadlines
 		d.limitAt = now.Add(writeLimit / 4)
 	}
-	if _, err := d.o.Writer.Write(p); err != nil {
+	if _, err := d.out.Write(p); err != nil {
 		return err
 	}
 	d.wroteAt = now
 	if !d.stream {
 		return nil
+	}
+	if d.flusher != nil {
+		return d.flusher.FlushError()
 	}
 	return d.flush.Flush()
 }

@@ -41,23 +41,24 @@ type Event struct {
 // Reader splits a byte stream into events. It is made for one goroutine. Fill reads, Next never does, so a caller can
 // take every complete event that one read brought before it waits for the next.
 type Reader struct {
-	src  io.Reader
-	max  int
-	buf  []byte
-	join []byte // data of events with more than one data line
-	err  error  // sticky: ErrTooLong
-	eof  bool
+	buf []byte
+	max int
 
 	// Offsets into buf, all of them moved together when the buffer is compacted.
-	start  int // first byte of the current block
-	line   int // first byte of the current line
-	end    int // first free byte
-	lfFrom int // no LF in buf[line:lfFrom]
-	crFrom int // no CR in buf[line:crFrom]
+	start int // first byte of the current block
+	line  int // first byte of the current line
+	end   int // first free byte
 
 	begun    bool // the first line of the stream, and with it a byte order mark, is behind us
 	afterCR  bool // the line before ended in CR: an LF at line belongs to it
 	prevBare bool // the line before ended in a CR without LF
+	failed   bool // with ErrTooLong, for good
+	eof      bool
+
+	src    io.Reader
+	lfFrom int    // no LF in buf[line:lfFrom]
+	crFrom int    // no CR in buf[line:crFrom]
+	join   []byte // data of events with more than one data line
 
 	block block
 }
@@ -96,8 +97,8 @@ func (r *Reader) Reset(src io.Reader) {
 // Fill reads once from the source into the buffer. Its error is the source's; on io.EOF (with or without n > 0) Next
 // may still have events, and Rest the unterminated tail. A source that returns 0, nil makes Fill return 0, nil.
 func (r *Reader) Fill() (n int, err error) {
-	if r.err != nil {
-		return 0, r.err
+	if r.failed {
+		return 0, ErrTooLong
 	}
 	r.makeRoom()
 	n, err = r.src.Read(r.buf[r.end:])
@@ -149,8 +150,8 @@ func (r *Reader) shift(to int) {
 
 // Next returns the next complete event that is already in the buffer; ok is false when there is none. It never reads.
 func (r *Reader) Next() (ev Event, ok bool, err error) {
-	if r.err != nil {
-		return Event{}, false, r.err
+	if r.failed {
+		return Event{}, false, ErrTooLong
 	}
 	for {
 		line, term, found := r.nextLine()
@@ -165,21 +166,22 @@ func (r *Reader) Next() (ev Event, ok bool, err error) {
 		r.line += term
 		ev = r.finish()
 		if len(ev.Raw) > r.max {
-			r.err = ErrTooLong
-			return Event{}, false, r.err
+			r.failed = true
+			return Event{}, false, ErrTooLong
 		}
 		return ev, true, nil
 	}
 	if r.end-r.start > r.max {
-		r.err = ErrTooLong
+		r.failed = true
+		return Event{}, false, ErrTooLong
 	}
-	return Event{}, false, r.err
+	return Event{}, false, nil
 }
 
 // Ahead is what is buffered from the beginning of the next event on, for callers that know an event when they see its
 // bytes; nil while a part of it has been read as lines already.
 func (r *Reader) Ahead() []byte {
-	if r.line != r.start || r.afterCR || !r.begun || r.err != nil {
+	if r.line != r.start || r.afterCR || !r.begun || r.failed {
 		return nil
 	}
 	return r.buf[r.start:min(r.end, r.start+r.max)]

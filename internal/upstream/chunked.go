@@ -45,9 +45,6 @@ func (c *chunked) Read(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// Close implements io.Closer; the connection is its owner's.
-func (c *chunked) Close() error { return nil }
-
 // lineBuffered reports whether the line that begins the next chunk, and the break before it, can be read without blocking.
 func (c *chunked) lineBuffered() bool {
 	seen, _ := c.r.Peek(c.r.Buffered()) // never short: it asks for what is there

@@ -188,12 +188,12 @@ func (c *conn) exchange(ctx context.Context, req *http.Request, body io.ReadClos
 		}
 		return nil, err
 	}
-	var under io.ReadCloser = res.Body
-	if len(res.TransferEncoding) == 1 && res.TransferEncoding[0] == "chunked" && under != http.NoBody {
-		under = &chunked{r: c.r} // nothing of the body has been read yet
-	}
 	// An upstream may answer before it has read the whole request; its answer counts, the connection is spent.
-	res.Body = &answerBody{under: under, conn: c, stop: stop, ctx: ctx, spent: sent != nil || res.Close || !res.ProtoAtLeast(1, 1)}
+	answer := &answerBody{under: res.Body, conn: c, stop: stop, ctx: ctx, spent: sent != nil || res.Close || !res.ProtoAtLeast(1, 1)}
+	if len(res.TransferEncoding) == 1 && res.TransferEncoding[0] == "chunked" && res.Body != http.NoBody {
+		answer.chunks.r = c.r // nothing of the body has been read yet
+	}
+	res.Body = answer
 	return res, nil
 }
 
@@ -232,13 +232,14 @@ func (c *conn) send(req *http.Request, body io.ReadCloser) error {
 
 // answerBody gives the connection back when the answer was read to its end.
 type answerBody struct {
-	under io.ReadCloser
-	conn  *conn
-	stop  func() bool
-	ctx   context.Context
-	spent bool
-	done  bool
-	err   error
+	chunks chunked // in use when it has a reader
+	under  io.Reader
+	conn   *conn
+	stop   func() bool
+	ctx    context.Context
+	spent  bool
+	done   bool
+	err    error
 }
 
 // Read implements io.Reader.
@@ -246,7 +247,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	if b.done {
 		return 0, b.err
 	}
-	n, err := b.under.Read(p)
+	n, err := b.read(p)
 	if err == nil {
 		return n, nil
 	}
@@ -255,6 +256,13 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	}
 	b.finish(err)
 	return n, err
+}
+
+func (b *answerBody) read(p []byte) (int, error) {
+	if b.chunks.r != nil {
+		return b.chunks.Read(p)
+	}
+	return b.under.Read(p)
 }
 
 func (b *answerBody) finish(err error) {

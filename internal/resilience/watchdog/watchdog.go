@@ -95,14 +95,15 @@ func (e *Expired) Verdict() (gateway.Kind, gateway.Reason) {
 // Watch follows one attempt. Its methods are safe for concurrent use, cost some tens of nanoseconds and take the
 // caller's present time; they do nothing after Stop or after a clock ran out.
 type Watch struct {
-	clocks  Clocks
-	startAt time.Time
-	cancel  func(cause error)
-
+	// What every piece of content touches lies together.
+	startAt  time.Time
 	pausedAt atomic.Int64 // offset of the pause that is going on, plus one; 0 = none
 	heard    atomic.Bool  // the machine knows of it
 	lately   atomic.Int64 // offset of the last content that the machine has not heard of, plus one; 0 = none
 	flowing  atomic.Bool  // content is nothing but a sign of life by now: the machine need not hear of each
+
+	clocks Clocks
+	cancel func(cause error)
 
 	mu    sync.Mutex
 	state State
