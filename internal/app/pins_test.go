@@ -1,6 +1,7 @@
 package app
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -383,7 +384,11 @@ func TestStoredResponsesOfManyConnections(t *testing.T) {
 		k := new(keeper)
 		b.Handle("a", func(w http.ResponseWriter, r *http.Request) {
 			if _, id, found := strings.Cut(r.URL.Path, "/responses/"); found {
-				answerJSON(w, 200, fmt.Sprintf(`{"id":%q,"object":"response","by":%q}`, id, bearer(r)))
+				w.Header().Set("Content-Encoding", "gzip") // although nobody has asked for that
+				w.Header().Set("Content-Type", "application/json")
+				z := gzip.NewWriter(w)
+				fmt.Fprintf(z, `{"id":%q,"object":"response","by":%q}`, id, bearer(r))
+				_ = z.Close()
 				return
 			}
 			k.ServeHTTP(w, r)
@@ -400,7 +405,11 @@ func TestStoredResponsesOfManyConnections(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, _ := io.ReadAll(res.Body)
+			z, err := gzip.NewReader(res.Body)
+			if err != nil || res.Header.Get("Content-Encoding") != "gzip" {
+				t.Fatalf("%s: %v %v", made.id, err, res.Header)
+			}
+			body, _ := io.ReadAll(z)
 			res.Body.Close()
 			if res.StatusCode != 200 || !strings.Contains(string(body), made.by) {
 				t.Errorf("%s of %s: %d %s", made.id, made.by, res.StatusCode, body)

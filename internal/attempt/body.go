@@ -83,7 +83,7 @@ func (f *flight) note(s *protocol.Signal) {
 		x.content = true
 		x.events++
 	}
-	if x.id == "" && len(s.ID) > 0 && f.run.job.Envelope.Protocol == gateway.Responses {
+	if x.id == "" && len(s.ID) > 0 && len(s.ID) <= gateway.MaxRef && f.run.job.Envelope.Protocol == gateway.Responses {
 		x.id = string(s.ID)
 	}
 	if s.Objects != nil {

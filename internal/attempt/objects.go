@@ -26,9 +26,12 @@ func (x *facts) made(list []protocol.Object) {
 next:
 	for _, o := range list {
 		found := object{o.Kind, jsonscan.Unquote(o.ID)}
-		if o.Kind == protocol.SealedText || o.Kind == protocol.SealedState { // long texts, of which only the name is kept
+		switch {
+		case o.Kind == protocol.SealedText, o.Kind == protocol.SealedState: // long texts, of which only the name is kept
 			seal := gateway.SealOf(found.id)
 			found.id = string(seal[:])
+		case len(found.id) > gateway.MaxRef:
+			continue // no request can refer to it
 		}
 		if len(x.objects) >= most {
 			return

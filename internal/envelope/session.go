@@ -152,7 +152,7 @@ func (d *decoder) refer(param string, value []byte) {
 		ok = json.Unmarshal(value, &o) == nil
 		id = o.ID
 	}
-	if ok && id != "" && len(id) <= 512 {
+	if ok && id != "" && len(id) <= gateway.MaxRef {
 		d.need(gateway.Ref{Param: param, ID: id})
 	}
 }

@@ -21,6 +21,9 @@ type Ref struct {
 	Loose bool
 }
 
+// MaxRef is the longest id of a stored object in bytes; what is longer is nobody's, and not remembered.
+const MaxRef = 512
+
 // Seal names an encrypted text that only the account that made it can read, by a hash of it.
 type Seal [16]byte
 

@@ -198,8 +198,10 @@ func (f *fetch) pass(at time.Time, res *http.Response) {
 	q.headers(h, f.j, &gateway.Answer{Header: res.Header, Stream: true, Candidate: gateway.Candidate{Connection: f.conn}, Attempts: 1,
 		Overhead: max(at.Sub(f.j.At), 0)})
 	delete(h, "X-Spillway-Model")
-	if ct := res.Header["Content-Type"]; ct != nil {
-		h["Content-Type"] = ct
+	for _, name := range []string{"Content-Type", "Content-Encoding"} { // the bytes are passed on as they are
+		if v := res.Header[name]; v != nil {
+			h[name] = v
+		}
 	}
 	q.w.WriteHeader(res.StatusCode)
 	flush := http.NewResponseController(q.w)
