@@ -71,6 +71,7 @@ type facts struct {
 	terminal  bool
 	last      bool
 	early     bool // the last event came before the answer had its end
+	broken    bool // the answer had its end, and then its connection broke
 	seen      int  // events
 	events    int  // content events: the estimate of output tokens when the upstream is silent about usage
 	objects   []object

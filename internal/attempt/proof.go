@@ -14,6 +14,7 @@ type Proof struct {
 	Refused bool         // it was stopped by a content filter
 	Length  bool         // it was stopped by a token limit
 	Mended  bool         // events that could not be read were left out of it
+	Unsure  bool         // its end leaves a doubt: for an unknown reason, or the connection broke right behind it
 }
 
 func (r *run) prove(f *flight) {
@@ -23,5 +24,6 @@ func (r *run) prove(f *flight) {
 	flags := f.facts.flags
 	r.job.Ended(Proof{Kind: f.outcome.Kind, Status: r.job.Journey.Status,
 		Content: f.facts.content || !r.job.Envelope.Operation.Completes() && f.attempt.Bytes > 0,
-		Refused: flags.Has(protocol.Refused), Length: flags.Has(protocol.Length), Mended: f.facts.malformed > 0})
+		Refused: flags.Has(protocol.Refused), Length: flags.Has(protocol.Length), Mended: f.facts.malformed > 0,
+		Unsure: flags.Has(protocol.Odd) || f.facts.broken})
 }

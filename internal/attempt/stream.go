@@ -327,6 +327,7 @@ func (f *flight) drain() {
 func (f *flight) streamEnded(err error, door Door) {
 	switch {
 	case f.state.Complete():
+		f.facts.broken = err != io.EOF
 		if c, ok := f.run.job.Family.(protocol.Closer); ok {
 			if mark := c.AppendClose(nil, &f.state); len(mark) > 0 {
 				_ = f.write(door, mark, time.Now()) // the answer is whole: a client that left now has lost nothing

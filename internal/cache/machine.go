@@ -17,12 +17,13 @@ type Proof struct {
 	Refused bool         // it was stopped by a content filter
 	Length  bool         // it was stopped by a token limit
 	Mended  bool         // it is not what one upstream said: events were left out, or several attempts made it
+	Unsure  bool         // its end leaves a doubt: for an unknown reason, or the connection broke right behind it
 }
 
 // Keep reports whether an answer may be served again: only a whole one, with something in it, which ended by itself.
 // One that ran into its token limit is cut short, whoever asked for that limit.
 func (p Proof) Keep() bool {
-	return p.Kind == gateway.Success && p.Status == http.StatusOK && p.Content && !p.Refused && !p.Length && !p.Mended
+	return p.Kind == gateway.Success && p.Status == http.StatusOK && p.Content && !p.Refused && !p.Length && !p.Mended && !p.Unsure
 }
 
 // Wish is what a caller says about caches in its request headers.

@@ -16,7 +16,7 @@ func TestKeep(t *testing.T) {
 	for name, spoil := range map[string]func(*Proof){
 		"status": func(p *Proof) { p.Status = 206 }, "empty": func(p *Proof) { p.Content = false },
 		"refused": func(p *Proof) { p.Refused = true }, "token limit": func(p *Proof) { p.Length = true },
-		"mended": func(p *Proof) { p.Mended = true }, "nothing known": func(p *Proof) { *p = Proof{} },
+		"mended": func(p *Proof) { p.Mended = true }, "unsure": func(p *Proof) { p.Unsure = true }, "nothing known": func(p *Proof) { *p = Proof{} },
 	} {
 		p := good
 		if spoil(&p); p.Keep() {

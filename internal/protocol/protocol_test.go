@@ -138,7 +138,7 @@ func TestJoinURL(t *testing.T) {
 }
 
 func TestFlagNames(t *testing.T) {
-	if got := (Content | Metadata).String(); got != "content|metadata" || len(flagNames) != 18 || Metadata != 1<<17 {
+	if got := (Content | Metadata).String(); got != "content|metadata" || len(flagNames) != 19 || Odd != 1<<18 {
 		t.Error(got)
 	}
 }

@@ -30,6 +30,7 @@ const (
 	Malformed                       // not one JSON object
 	NotCompletion                   // well formed or not, but no completion
 	Metadata                        // nothing of the above: lifecycle, role-only delta, ping
+	Odd                             // its end is in doubt: a reason that is neither being done nor a filter nor a limit
 )
 
 // Has reports whether all flags of want are set.
@@ -39,7 +40,7 @@ func (f Flags) Has(want Flags) bool { return f&want == want }
 func (f Flags) Any(want Flags) bool { return f&want != 0 }
 
 var flagNames = [...]string{"content", "text", "reasoning", "tool", "tool_open", "tool_closed", "block_open", "block_closed",
-	"terminal", "last", "error", "refused", "length", "usage", "usage_only", "malformed", "not_completion", "metadata"}
+	"terminal", "last", "error", "refused", "length", "usage", "usage_only", "malformed", "not_completion", "metadata", "odd"}
 
 // String lists the flags, for tests and logs.
 func (f Flags) String() string {
@@ -156,7 +157,8 @@ func (s *Signal) Settle(wellFormed bool) {
 
 // Mark notes that choice i was seen, and whether it ended.
 func (s *Signal) Mark(i int, ended bool) {
-	if uint(i) >= 64 {
+	if uint(i) >= 64 { // not followed: nobody can say that all of them have ended
+		s.Flags |= Odd
 		return
 	}
 	s.Choices |= 1 << i

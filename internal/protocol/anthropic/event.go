@@ -174,6 +174,9 @@ func stopReason(reason []byte, s *protocol.Signal) {
 		s.Flags |= protocol.Length
 	case "refusal", "content_filter", "content_filtered", "sensitive":
 		s.Flags |= protocol.Refused
+	case "stop_sequence":
+	default: // pause_turn: the turn is not over
+		s.Flags |= protocol.Odd
 	}
 	s.Finish = jsonscan.Unquote(reason)
 }

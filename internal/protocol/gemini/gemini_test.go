@@ -42,7 +42,7 @@ func TestEvent(t *testing.T) {
 		{`{"candidates":[{"finishReason":"MAX_TOKENS"}]}`, terminal | protocol.Length, "MAX_TOKENS"},
 		{`{"candidates":[{"finishReason":"SAFETY","safetyRatings":[]}]}`, terminal | protocol.Refused, "SAFETY"},
 		{`{"candidates":[{"finishReason":"IMAGE_SAFETY"}]}`, terminal | protocol.Refused, "IMAGE_SAFETY"},
-		{`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, terminal, "MALFORMED_FUNCTION_CALL"},
+		{`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}`, terminal | protocol.Odd, "MALFORMED_FUNCTION_CALL"},
 		{`{"candidates":[{"finishReason":"FINISH_REASON_UNSPECIFIED"}]}`, metadata, ""},
 		{`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":3}}`, terminal | protocol.Refused | seen, "PROHIBITED_CONTENT"},
 		{`{"promptFeedback":{"safetyRatings":[]},"candidates":[{"content":{"parts":[{"text":"x"}]}}]}`, text, ""},

@@ -194,6 +194,8 @@ func (w *walk) finish(reason []byte) bool {
 	default:
 		if bytes.HasPrefix(reason, []byte("IMAGE_")) && !bytes.Equal(reason, []byte("IMAGE_OTHER")) {
 			s.Flags |= protocol.Refused
+		} else { // OTHER, MALFORMED_FUNCTION_CALL and the like
+			s.Flags |= protocol.Odd
 		}
 	}
 	s.Flags |= protocol.Terminal

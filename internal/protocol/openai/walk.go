@@ -147,6 +147,9 @@ func (w *walk) finish(reason []byte) bool {
 		s.Flags |= protocol.Refused
 	case "error":
 		w.errored = true
+	case "function_call", "tool_call", "stop_sequence", "end_turn", "tool_use", "eos", "eos_token", "STOP":
+	default: // abort, insufficient_system_resource and what else upstreams think of
+		s.Flags |= protocol.Odd
 	}
 	s.Finish = jsonscan.Unquote(reason)
 	return true

@@ -119,7 +119,8 @@ func (a *answer) items(c *jsonscan.Cursor, s *protocol.Signal) {
 // finish notes why the response ended.
 func (a *answer) finish(kind string, s *protocol.Signal) {
 	s.Finish = kind
-	if kind != "incomplete" {
+	switch kind {
+	case "completed", "done", "":
 		return
 	}
 	if len(a.reason) > 0 {
@@ -130,6 +131,8 @@ func (a *answer) finish(kind string, s *protocol.Signal) {
 		s.Flags |= protocol.Length
 	case "content_filter":
 		s.Flags |= protocol.Refused
+	default:
+		s.Flags |= protocol.Odd
 	}
 }
 
