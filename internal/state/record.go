@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/json"
 	"iter"
+	"time"
 
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
@@ -45,4 +46,14 @@ func Account(c *gateway.Connection) string {
 		return account
 	}
 	return string(c.Provider.ID) + "/" + account
+}
+
+// Tie ties stored instants to the process's own clock, of which now is a reading: a later step of the wall clock makes
+// none of them come earlier or later.
+func Tie(now time.Time, all ...*time.Time) {
+	for _, t := range all {
+		if !t.IsZero() {
+			*t = now.Add(t.Sub(now))
+		}
+	}
 }

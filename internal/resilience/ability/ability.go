@@ -200,9 +200,14 @@ func (m *memory) encode(c *cell) []byte {
 // Restore takes over records of an earlier process.
 func (r *Room) Restore(records []resilience.Record, now time.Time) {
 	for rec, d := range state.Decode[stored](RoomName, records) {
-		if d.Tools < 1 || !now.Before(d.Until) || d.Until.After(now.Add(LimitFor)) {
+		if d.Tools < 1 || !now.Before(d.Until) {
+			r.opts.Keep.Save(resilience.Record{Room: RoomName, Key: rec.Key, At: rec.At.Add(1)}) // it is over
 			continue
 		}
+		if most := now.Add(LimitFor); d.Until.After(most) { // the clock was set back
+			d.Until = most
+		}
+		state.Tie(now, &d.Until)
 		c := r.cell(d.Provider, d.Model, d.Base)
 		c.Follow(rec.At)
 		c.step(now, func(m memory) memory {

@@ -186,10 +186,20 @@ func TestLimitsAreKept(t *testing.T) {
 	if n, _ := again.Bind(candidate("b", "m")).Tools(at(time.Hour)); n != 0 {
 		t.Error("restored for another provider")
 	}
-	late := New(Options{})
+	gone := 0
+	late := New(Options{Keep: func(rec resilience.Record) {
+		if len(rec.Value) == 0 {
+			gone++
+		}
+	}})
 	late.Restore(records(), at(25*time.Hour))
-	if !late.Bind(candidate("a", "m")).Idle() {
-		t.Error("restored what is over")
+	if !late.Bind(candidate("a", "m")).Idle() || gone != 1 {
+		t.Errorf("restored what is over, or left it in the store: %d", gone)
+	}
+	back := New(Options{}) // the clock was set back by two days
+	back.Restore(records(), at(-48*time.Hour))
+	if n, until := back.Bind(candidate("a", "m")).Tools(at(-47 * time.Hour)); n != 128 || !until.Equal(at(-24*time.Hour)) {
+		t.Errorf("%d until %s", n, until)
 	}
 	h.Worked(only(""), 200, t0)
 	for _, rec := range kept {

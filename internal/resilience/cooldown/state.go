@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	memory "spillway/internal/state"
 )
 
 // standing is the stored part of an account's or connection's state; "unavailable" is derived from the clock.
@@ -172,6 +173,7 @@ func (s state) restore(d durable, now time.Time) state {
 			*t = now
 		}
 	}
+	memory.Tie(now, &d.Until, &d.NotBefore, &d.CheckAt, &d.EpisodeAt, &d.WrittenAt, &d.NotSetAt, &d.LearnedAt, &d.TerminalAt)
 	mine := s.durable
 	if mine == (durable{}) {
 		s.durable = d

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	memory "spillway/internal/state"
 )
 
 // maxLock bounds every lock: no setting allows a longer one, so a stored deadline beyond it comes from a clock that was
@@ -166,6 +167,7 @@ func (l lock) restore(d lock, now time.Time) lock {
 			*t = now
 		}
 	}
+	memory.Tie(now, &d.Until, &d.EpisodeAt, &d.WrittenAt)
 	if d.Until.After(l.Until) {
 		count, episode := l.Count, l.EpisodeAt
 		l = d
