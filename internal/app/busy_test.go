@@ -75,3 +75,33 @@ func TestAProbeIsRacedByABusyCandidate(t *testing.T) {
 		}
 	})
 }
+
+// Asking the same candidate again is for hiccups: once others have failed there too, a request that paused for its second
+// try goes elsewhere instead.
+func TestADegradedCandidateIsNotAskedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.Source("down", always(fault.Status))
+		b.Source("up")
+		b.Open(providers("down", "up") + combo("down", "up"))
+		for range 25 {
+			b.running.Go(func() { b.Right(b.Ask(chat(true)), "") })
+			time.Sleep(201 * time.Millisecond)
+		}
+		b.running.Wait()
+		again := 0
+		for _, j := range b.Journeys() {
+			for _, a := range j.Attempts {
+				if a.Why != gateway.SameAgain {
+					continue
+				}
+				again++
+				if a.Before != "closed" {
+					t.Errorf("asked again while %s\n%s", a.Before, b.Story())
+				}
+			}
+		}
+		if again == 0 {
+			t.Error("nobody asked again")
+		}
+	})
+}

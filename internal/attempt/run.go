@@ -159,7 +159,7 @@ func (r *run) try(step next.Step) *flight {
 	if !r.pay(step) {
 		return nil // others have taken what was left of the retry budget since the look: plan again
 	}
-	if step.Delay > 0 && !r.pause(step.Delay, step.Why) {
+	if step.Delay > 0 && (!r.pause(step.Delay, step.Why) || r.overtaken(step)) {
 		r.unpaid(step)
 		return nil
 	}
@@ -199,6 +199,15 @@ func (r *run) unpaid(step next.Step) {
 	if step.Repeat && !r.isFirst() {
 		r.budget.back()
 	}
+}
+
+// overtaken reports whether others have failed at the candidate while this request paused before asking it again: then
+// what looked like a hiccup is none, and the walk decides anew.
+func (r *run) overtaken(step next.Step) bool {
+	if step.Why != gateway.SameAgain {
+		return false
+	}
+	return r.job.Pool.Candidates[step.ID].Peek(&r.ask, time.Now()).Weak
 }
 
 // launched notes a dispatch in the history, and what the attempt has to know of the request: from here on it may fly

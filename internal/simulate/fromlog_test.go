@@ -32,6 +32,7 @@ func logged(t *testing.T, name string) (r lab.RunReport, list []*gateway.Journey
 	kept := store.Memory()
 	err = InVirtualTime(func() (err error) {
 		net := local.New()
+		net.Travel = travel
 		r, err = lab.RunScenario(context.Background(), lab.RunOptions{Scenario: s, Short: true, Net: net,
 			Start: func(ctx context.Context, yaml []byte) (string, func(), error) {
 				a, err := app.Open(ctx, app.Options{Store: kept, Transport: net, NoListener: true,

@@ -256,8 +256,8 @@ const (
 )
 
 // sameAgain is rule 2: a service error that came at once, on the preferred candidate of an ordered strategy, is worth
-// one more try after a moment. Not for a probe: its one attempt has answered the question; not before the time that it
-// asked for; not with an attempt that is kept for another provider.
+// one more try after a moment. Not for a probe: its one attempt has answered the question; not for one that is degraded,
+// which others have just asked again; not before the time that it asked for; not with an attempt that is kept for another provider.
 func (s *State) sameAgain() (Step, bool) {
 	last := s.last()
 	if !s.Ordered || s.Racing || last == nil || last.Probe || last.Outcome.Kind != gateway.ServiceError {
@@ -267,7 +267,7 @@ func (s *State) sameAgain() (Step, bool) {
 		return Step{}, false
 	}
 	c := s.find(last.ID)
-	if c == nil || !s.runnable(c) || c.Ruling.Probe {
+	if c == nil || !s.runnable(c) || c.Ruling.Probe || c.Ruling.Weak {
 		return Step{}, false
 	}
 	if scarce := s.inReserve() || Left(&s.Config, s.History) == 1; scarce && s.freshProvider() != nil {

@@ -85,6 +85,7 @@ func TestRules(t *testing.T) {
 		{"2: not after slow", newGame(order, pool("a", "b")).did(0, slow.within(second)), try(1, gateway.NextCandidate)},
 		{"2: not after a stall", newGame(order, pool("a", "b")).did(0, stall.within(second)), try(1, gateway.NextCandidate)},
 		{"2: not when it is out by now", newGame(order, pool("a", "b")).did(0, fault503).set(0, out(gateway.CircuitOpen, in(15*second), 0)), try(1, gateway.NextCandidate)},
+		{"2: not one that is degraded", newGame(order, pool("a", "b")).set(0, weak).did(0, fault503), try(1, gateway.NextCandidate)},
 		{"2: not a probe", newGame(order, pool("a", "b")).set(0, probe).did(0, fault503), try(1, gateway.NextCandidate)},
 		{"2: not before the time that it asked for", newGame(order, pool("a", "b")).did(0, fault503.backIn(5*second)), try(1, gateway.NextCandidate)},
 		{"2: not with the only attempt that is left for a fallback", newGame(limit(order, 2), pool("a", "b")).did(0, fault503), try(1, gateway.NextCandidate)},

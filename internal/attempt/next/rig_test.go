@@ -43,6 +43,8 @@ func delayed(reason gateway.Reason) func(*Candidate) {
 
 func probe(c *Candidate) { c.Ruling.Probe = true }
 
+func weak(c *Candidate) { c.Ruling.Weak = true }
+
 // trial is a probe of a breaker.
 func trial(c *Candidate) { c.Ruling.Probe, c.Trial = true, true }
 

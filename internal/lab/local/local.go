@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -20,8 +21,10 @@ import (
 
 // Network is the set of hosts. It is safe for concurrent use.
 type Network struct {
-	// Travel is how long a request takes to reach its handler. Without it a refusal would come at the same instant of
-	// virtual time as the request, and nobody could make a mistake meanwhile. It is set before the first request.
+	// Travel is how long a request takes to reach its handler in the mean; each takes between half and one and a half of
+	// it. Without it a refusal would come at the same instant of virtual time as the request, and nobody could make a
+	// mistake meanwhile; and what happens at equal distances would stay so to the nanosecond. It is set before the first
+	// request.
 	Travel time.Duration
 
 	mu     sync.Mutex
@@ -94,7 +97,7 @@ func (n *Network) RoundTrip(req *http.Request) (*http.Response, error) {
 	n.served.Go(func() {
 		defer cancel()
 		if n.Travel > 0 {
-			time.Sleep(n.Travel)
+			time.Sleep(n.Travel/2 + rand.N(n.Travel))
 		}
 		defer func() { n.release(h, x.end(recover(), n.note)) }()
 		h.Handler.ServeHTTP(x, in)
