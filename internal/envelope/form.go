@@ -39,6 +39,9 @@ type form struct {
 }
 
 func (f *form) run() *gateway.Error {
+	if bytes.Count(f.b, f.mark[1:]) != bytes.Count(f.b, f.mark) {
+		return invalid("", "a boundary of the form stands behind a line feed alone; readers disagree on whether it is one")
+	}
 	at := 0
 	if first := f.mark[2:]; bytes.HasPrefix(f.b, first) && f.delimits(len(first)) {
 		at = len(first)
@@ -87,7 +90,11 @@ func (f *form) delimits(after int) bool {
 
 // part takes in one part: its headers and where its content is.
 func (f *form) part(head []byte, content gateway.Span) *gateway.Error {
-	if name, file := disposition(head); name != "model" || file {
+	name, file, ok := disposition(head)
+	switch {
+	case !ok:
+		return invalid("", "the headers of the part of the form that begins at byte %d cannot be read without doubt", content.Start)
+	case name != "model" || file:
 		return nil
 	}
 	if f.env.Model != "" {
@@ -101,19 +108,27 @@ func (f *form) part(head []byte, content gateway.Span) *gateway.Error {
 	return nil
 }
 
-// disposition reads the name of a part, and whether it is a file.
-func disposition(head []byte) (name string, file bool) {
-	for line := range strings.SplitSeq(string(head), "\r\n") {
+// disposition reads the name of a part, and whether it is a file. It is not ok where another reader could find another
+// name: the field "model" of a form decides what its sender may use.
+func disposition(head []byte) (name string, file, ok bool) {
+	seen := false
+	for line := range strings.SplitSeq(strings.TrimPrefix(string(head), "\r\n"), "\r\n") {
+		if strings.ContainsAny(line, "\r\n\x00") || strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
+			return "", false, false // a line that goes on, or ends in another way
+		}
 		key, value, _ := strings.Cut(line, ":")
 		if !strings.EqualFold(strings.TrimSpace(key), "content-disposition") {
 			continue
 		}
 		_, params, err := mime.ParseMediaType(value)
-		if err != nil {
-			return "", false
+		if err != nil && !strings.Contains(strings.ToLower(value), "model") && !strings.Contains(value, "*=") {
+			params = nil // a file with a careless name, most likely; whatever it is called, it is no model
+		} else if err != nil || seen {
+			return "", false, false
 		}
+		seen = true
+		name = params["name"]
 		_, file = params["filename"]
-		return params["name"], file
 	}
-	return "", false
+	return name, file, true
 }

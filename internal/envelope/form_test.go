@@ -74,6 +74,7 @@ func TestFormOfOddShape(t *testing.T) {
 		"twice":               {"--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nn\r\n--x--", ""},
 		"empty":               {"--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n\r\n--x--", ""},
 		"two lines":           {"--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\nn\r\n--x--", ""},
+		"careless file name":  {"--x\r\nContent-Disposition: form-data; name=\"file\"; filename=my file.wav\r\n\r\nbytes\r\n--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--x--", "m"},
 		"endless headers":     {"--x\r\nA: " + strings.Repeat("b", 9<<10) + "\r\n\r\nm\r\n--x--", ""},
 	} {
 		e, gerr := DecodeForm([]byte(c.body), ct, Options{})

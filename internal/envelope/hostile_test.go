@@ -103,3 +103,38 @@ func TestRemoval(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A form in which another reader may find another model is refused: a key that may use one model could be checked for
+// that one and billed for the other.
+func TestFormsWithTwoReadings(t *testing.T) {
+	const cheap = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\ncheap\r\n"
+	for name, other := range map[string]string{
+		"a broken parameter":      "--x\r\nContent-Disposition: form-data; name=\"model\"; x\r\n\r\ndear\r\n",
+		"two dispositions":        "--x\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\ndear\r\n",
+		"a folded line":           "--x\r\nContent-Disposition: form-data;\r\n name=\"model\"\r\n\r\ndear\r\n",
+		"a line feed alone":       "--x\r\nX-A: b\nContent-Disposition: form-data; name=\"model\"\r\n\r\ndear\r\n",
+		"a boundary behind a LF":  "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\n--x\nContent-Disposition: form-data; name=\"model\"\n\ndear\r\n",
+		"an extended name":        "--x\r\nContent-Disposition: form-data; name*=utf-8''model\r\n\r\ndear\r\n",
+		"a broken extended name":  "--x\r\nContent-Disposition: form-data; name*=utf-8''m%6fdel; x\r\n\r\ndear\r\n",
+		"a carriage return alone": "--x\r\nX-A: b\rContent-Disposition: form-data; name=\"model\"\r\n\r\ndear\r\n",
+	} {
+		for _, body := range []string{cheap + other + "--x--\r\n", other + cheap + "--x--\r\n"} {
+			e, gerr := DecodeForm([]byte(body), "multipart/form-data; boundary=x", Options{})
+			if gerr == nil || gerr.Code != gateway.InvalidRequest {
+				t.Errorf("%s: taken as %+v", name, e)
+			}
+		}
+	}
+}
+
+// Readers that do not look at case, as Go's own, would take the second name for the model that counts.
+func TestModelInAnotherCase(t *testing.T) {
+	for _, body := range []string{`{"model":"cheap","Model":"dear"}`, `{"MODEL":"dear","model":"cheap"}`, `{"model":"cheap","m\u004fdel":"dear"}`} {
+		if e, gerr := Decode([]byte(body), Options{Protocol: gateway.OpenAI}); gerr == nil || gerr.Param != "model" {
+			t.Errorf("%s: %+v", body, e)
+		}
+	}
+	if _, gerr := Decode([]byte(`{"model":"m","mode1":1,"Modes":2}`), Options{Protocol: gateway.OpenAI}); gerr != nil {
+		t.Error(gerr)
+	}
+}

@@ -66,6 +66,10 @@ const maxOthers = 1024
 // member notes one top-level member: span covers name and value, the value begins at v.
 func (d *decoder) member(name []byte, which int, isKnown bool, span gateway.Span, v int) *gateway.Error {
 	if !isKnown {
+		if len(name) == len("model") && bytes.EqualFold(name, []byte("model")) { // some readers, Go's among them, take it for the same
+			return invalid("model", "%q (at %s) differs from \"model\" in case only; JSON readers disagree on whether it is the same, "+
+				"so send \"model\" alone", name, place(d.b, span.Start))
+		}
 		for _, other := range d.others {
 			if bytes.Equal(other, name) {
 				return d.twice(string(name), span.Start)
