@@ -29,7 +29,8 @@ func (l *Limiter) Allow(p *gateway.Principal, now time.Time) *gateway.Error {
 	if ok {
 		return nil
 	}
-	return &gateway.Error{Code: gateway.OwnRateLimited, RetryAfter: max(wait, time.Second),
+	wait = max(wait, time.Second)
+	return &gateway.Error{Code: gateway.OwnRateLimited, RetryAfter: wait,
 		Message: fmt.Sprintf("This key may make %d requests per minute, and it has.", p.RPM),
 		Next:    fmt.Sprintf("Try again in %s, or raise rpm of this key.", wait.Round(time.Second))}
 }

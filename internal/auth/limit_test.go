@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,5 +51,17 @@ func TestLimiterForgetsIdleKeys(t *testing.T) {
 	}
 	if n := len(l.meters); n > maxMeters+1 {
 		t.Errorf("%d keys are remembered", n)
+	}
+}
+
+// Who is refused for less than a second is told a second, in the header and in words.
+func TestRefusedForAMoment(t *testing.T) {
+	var l Limiter
+	p := &gateway.Principal{RPM: 1}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	_ = l.Allow(p, now)
+	err := l.Allow(p, now.Add(time.Minute+300*time.Millisecond))
+	if err == nil || err.RetryAfter != time.Second || !strings.Contains(err.Next, "Try again in 1s") {
+		t.Errorf("%+v", err)
 	}
 }

@@ -386,3 +386,17 @@ func BenchmarkMake(b *testing.B) {
 		}
 	})
 }
+
+// Names of models come from clients: as many as anybody makes up, what is asked for again is not compiled again.
+func TestMadeUpNamesLeaveRoomForReal(t *testing.T) {
+	h := twoTargets(t)
+	for i := range maxPools + 10 {
+		h.pool(t, fmt.Sprint("a/made-up-", i))
+	}
+	if first := h.pool(t, "smart"); h.pool(t, "smart") != first {
+		t.Error("compiled for every request")
+	}
+	if n := len(h.Board.pools); n > maxPools {
+		t.Errorf("%d pools", n)
+	}
+}

@@ -132,9 +132,13 @@ func (b *Board) Pool(combo *gateway.Combo, p gateway.Protocol, op gateway.Operat
 	if have := b.pools[key]; have != nil {
 		return have
 	}
-	if len(b.pools) < maxPools {
-		b.pools[key] = pool
+	if len(b.pools) >= maxPools { // any one makes room: made-up names must not keep real ones from being compiled once
+		for old := range b.pools {
+			delete(b.pools, old)
+			break
+		}
 	}
+	b.pools[key] = pool
 	return pool
 }
 
