@@ -20,7 +20,7 @@ const module = "spillway"
 
 // tiers are the floors of the house, from the ground up. A prefix that ends in / names a folder of rooms.
 var tiers = [][]string{
-	{"internal/gateway"},
+	{"internal/gateway", "internal/golden"},
 	{"internal/resilience", "internal/resilience/", "internal/state", "internal/protocol", "internal/protocol/", "internal/sse",
 		"internal/config", "internal/catalog"},
 	{"internal/auth", "internal/envelope", "internal/route", "internal/route/", "internal/plan", "internal/attempt",
@@ -49,7 +49,6 @@ var sideways = map[[2]string]string{
 	{"internal/account", "internal/journal"}:        "the ledger writes through the journal",
 	{"internal/account", "internal/store"}:          "the ledger moves rows into the store",
 	{"", "internal/app"}:                            "the embedding API wraps the app",
-	{"internal/simulate", "internal/simulate/"}:     "the simulator replays what record makes of a log",
 	{"internal/simulate", "internal/app"}:           "the simulator is the gateway in virtual time",
 	{"internal/lab", "internal/lab/"}:               "the lab's parts",
 	{"internal/lab/", "internal/lab/"}:              "the lab's parts",

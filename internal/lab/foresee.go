@@ -39,16 +39,16 @@ func (f *foreseen) dry(now time.Time) time.Duration {
 // one. It looks at fewer than most.
 func (f *foreseen) ahead(q question, now time.Duration, most int, good func(prospect) bool) (first prospect, bad int) {
 	state := f.state.Clone()
-	for bad = 0; bad < most; bad++ {
-		x := f.next(&state, q, now, uint64(f.asked+bad+1))
-		if bad == 0 {
+	for n := range most {
+		x := f.next(&state, q, now, uint64(f.asked+n+1))
+		if n == 0 {
 			first = x
 		}
 		if good(x) {
-			return first, bad
+			return first, n
 		}
 		if x.sure {
-			return first, most
+			break
 		}
 	}
 	return first, most
