@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/golden"
 	"spillway/internal/resilience"
 )
 
@@ -59,11 +60,8 @@ func untold(golden string) string {
 
 func sameLines(t *testing.T, got, want string) {
 	t.Helper()
-	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range max(len(a), len(b)) {
-		if at0(a, i) != at0(b, i) {
-			t.Fatalf("line %d:\n got %q\nwant %q", i+1, at0(a, i), at0(b, i))
-		}
+	if line, a, b, differ := golden.Differ(got, want); differ {
+		t.Fatalf("line %d:\n got %q\nwant %q", line, a, b)
 	}
 }
 

@@ -3,14 +3,13 @@ package breaker
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/golden"
 	"spillway/internal/resilience"
 )
 
@@ -44,44 +43,7 @@ type breakerHandle interface {
 	State(now time.Time) State
 }
 
-func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 7 {
-		t.Fatalf("%d scripts, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(text))
-			golden := strings.TrimSuffix(file, ".txt") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, b := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-			for i := range max(len(a), len(b)) {
-				if i >= len(a) || i >= len(b) || a[i] != b[i] {
-					t.Fatalf("line %d differs:\n got %q\nwant %q", i+1, at0(a, i), at0(b, i))
-				}
-			}
-		})
-	}
-}
-
-func at0(s []string, i int) string {
-	if i < len(s) {
-		return s[i]
-	}
-	return "<end>"
-}
+func TestGolden(t *testing.T) { golden.Scripts(t, 7, golden.Driver{Name: "room", Play: play}) }
 
 func play(t *testing.T, text string) string {
 	return (&script{t: t, now: t0}).play(text)

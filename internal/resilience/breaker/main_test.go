@@ -6,8 +6,6 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 // TestMain makes the state-machine properties walk further than rapid's default, unless the command line says so.
 func TestMain(m *testing.M) {
 	flag.Parse()

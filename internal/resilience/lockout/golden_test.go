@@ -1,11 +1,8 @@
 package lockout
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,10 +11,9 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/golden"
 	"spillway/internal/resilience"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden traces")
 
 // script drives the lines of testdata/*.txt:
 //
@@ -53,49 +49,20 @@ type driver interface {
 }
 
 func TestGoldenThroughBothDrivers(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 3 {
-		t.Fatalf("%d scripts, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := strings.TrimSuffix(file, ".txt") + ".golden"
-			pure := play(t, string(text), &machine{at: bubbleStart, locks: map[string]lock{}, okAt: map[string]time.Time{}})
-			if *update {
-				if err := os.WriteFile(golden, []byte(pure), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, "machine", pure, string(want))
-			synctest.Test(t, func(t *testing.T) {
-				r := &virtual{kept: map[string]resilience.Record{}}
-				r.open()
-				same(t, "room", play(t, string(text), r), string(want))
-			})
+	golden.Scripts(t, 3, golden.Driver{Name: "machine", Play: func(t *testing.T, text string) string {
+		return play(t, text, &machine{at: bubbleStart, locks: map[string]lock{}, okAt: map[string]time.Time{}})
+	}}, golden.Driver{Name: "room", Play: func(t *testing.T, text string) (got string) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &virtual{kept: map[string]resilience.Record{}}
+			r.open()
+			got = play(t, text, r)
 		})
-	}
+		return got
+	}})
 }
 
 // bubbleStart is when every bubble of testing/synctest begins.
 var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func same(t *testing.T, who, got, want string) {
-	t.Helper()
-	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range max(len(a), len(b)) {
-		if i >= len(a) || i >= len(b) || a[i] != b[i] {
-			t.Fatalf("%s, line %d:\n got %q\nwant %q", who, i+1, a[min(i, len(a)-1)], b[min(i, len(b)-1)])
-		}
-	}
-}
 
 func play(t *testing.T, text string, d driver) string {
 	s := &script{t: t, d: d, cfg: Default(gateway.APIKey), names: map[string]candidate{}}

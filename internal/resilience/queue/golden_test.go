@@ -3,11 +3,8 @@ package queue
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +14,8 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden traces")
 
 // job is one request of a script.
 type job struct {
@@ -115,37 +111,12 @@ func show(ends []ending) string {
 }
 
 func TestGoldenThroughBothDrivers(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 3 {
-		t.Fatalf("%d scripts, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden := strings.TrimSuffix(file, ".txt") + ".golden"
-			pure := show(playLine(read(t, string(text))))
-			if *update {
-				if err := os.WriteFile(golden, []byte(pure), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if pure != string(want) {
-				t.Errorf("line:\n%swant:\n%s", pure, want)
-			}
-			synctest.Test(t, func(t *testing.T) {
-				if got := show(playPool(t, read(t, string(text)))); got != string(want) {
-					t.Errorf("pool:\n%swant:\n%s", got, want)
-				}
-			})
-		})
-	}
+	golden.Scripts(t, 3, golden.Driver{Name: "line", Play: func(t *testing.T, text string) string {
+		return show(playLine(read(t, text)))
+	}}, golden.Driver{Name: "pool", Play: func(t *testing.T, text string) (got string) {
+		synctest.Test(t, func(t *testing.T) { got = show(playPool(t, read(t, text))) })
+		return got
+	}})
 }
 
 // take takes the first free candidate of a set; -1 = none.
