@@ -175,6 +175,9 @@ func (f *flight) refusal() {
 // maxErrorBody is how much of an error body is read: enough for any explanation.
 const maxErrorBody = 64 << 10
 
+// errTooMuch is the end of an answer of which there is more than is read: what was read must not pass for the whole.
+var errTooMuch = errors.New("the answer is larger than this gateway takes")
+
 func readUpTo(r io.Reader, buf *[]byte, most int) error {
 	for {
 		if len(*buf) == cap(*buf) {
@@ -182,10 +185,12 @@ func readUpTo(r io.Reader, buf *[]byte, most int) error {
 		}
 		n, err := r.Read((*buf)[len(*buf):min(cap(*buf), most)])
 		*buf = (*buf)[:len(*buf)+n]
-		if err == io.EOF || len(*buf) >= most {
+		switch {
+		case err == io.EOF:
 			return nil
-		}
-		if err != nil {
+		case len(*buf) >= most:
+			return errTooMuch
+		case err != nil:
 			return err
 		}
 	}
