@@ -26,7 +26,7 @@ func TestSimulatePrintsTheStableShape(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(one)); !slices.Equal(got, shape) {
 		t.Errorf("fields %v", got)
 	}
-	if one["engine"] != "simulated" || one["policy"] != "recommended" || one["scenario"] != "flap" || one["calls"] != 250.0 {
+	if one["engine"] != "simulated" || one["policy"] != "recommended" || one["scenario"] != "flap" || one["calls"] != 300.0 {
 		t.Errorf("%v", one)
 	}
 	hold := one["holds"].([]any)[0].(map[string]any)

@@ -99,13 +99,16 @@ func untouched(now time.Time) gateway.Outcome {
 // untriedLeft reports whether there is somewhere better to go than id: a runnable candidate that this request has not
 // tried; or, while id has yet to show that it answers at all, one that is known to answer and is only busy.
 func (r *run) untriedLeft(id int) bool {
-	now := time.Now()
 	for i := range r.plan.Ranked {
 		if c := &r.plan.Ranked[i]; c.ID != id && c.Ruling.OK() && r.lastOf(c.ID) == nil {
 			return true
 		}
 	}
-	return !r.job.Pool.Candidates[id].Health.Proven(now) && next.Left(&r.job.Walk, r.history) > 0 && r.busyLeft(id, now)
+	if len(r.plan.Ranked) < 2 || next.Left(&r.job.Walk, r.history) <= 0 {
+		return false
+	}
+	now := time.Now()
+	return !r.job.Pool.Candidates[id].Health.Proven(now) && r.busyLeft(id, now)
 }
 
 // busyLeft reports whether a candidate other than id could answer this request in a moment: it has answered lately, and
