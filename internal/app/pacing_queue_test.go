@@ -16,6 +16,7 @@ import (
 	"spillway/internal/lab"
 	"spillway/internal/lab/client"
 	"spillway/internal/lab/fault"
+	"spillway/internal/state"
 )
 
 // busyUpstream answers after 200 ms and counts how many it serves at once.
@@ -249,7 +250,7 @@ func (b *bubble) tokens(connection string) int {
 			continue
 		}
 		for _, s := range b.app.rooms.rate.Status(time.Now()) {
-			if s.Key == string(c.Account) {
+			if s.Key == state.Account(c) {
 				n, _ := strconv.Atoi(s.Detail["tokens_last_minute"])
 				return n
 			}
