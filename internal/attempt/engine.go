@@ -109,7 +109,7 @@ type Job struct {
 	// NoneLeft is told whenever it becomes known that no untried candidate is left.
 	NoneLeft func()
 	// Ended is told how a committed answer ended; nil = nobody.
-	Ended func(Proof)
+	Ended func(gateway.Proof)
 }
 
 // Hold is how much of a stream is held back before its first content; zero fields take the default.

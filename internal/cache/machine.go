@@ -10,15 +10,7 @@ import (
 )
 
 // Proof is what is known about an answer once it has ended.
-type Proof struct {
-	Kind    gateway.Kind // of the attempt that gave it
-	Status  int          // as the client got it
-	Content bool         // there is something in it
-	Refused bool         // it was stopped by a content filter
-	Length  bool         // it was stopped by a token limit
-	Mended  bool         // it is not what one upstream said: events were left out, or several attempts made it
-	Unsure  bool         // its end leaves a doubt: for an unknown reason, or the connection broke right behind it
-}
+type Proof gateway.Proof
 
 // Keep reports whether an answer may be served again: only a whole one, with something in it, which ended by itself.
 // One that ran into its token limit is cut short, whoever asked for that limit.

@@ -112,7 +112,7 @@ type tee struct {
 	attempt.Door
 	copy  *cache.Copy
 	entry cache.Entry
-	proof attempt.Proof // zero until the answer has ended: no proof
+	proof gateway.Proof // zero until the answer has ended: no proof
 	less  bool          // parts of the request did not go upstream
 }
 
@@ -139,7 +139,7 @@ func (s *share) run(ctx context.Context) *gateway.Error {
 	pool, door := job.Pool, job.Door
 	t := &tee{Door: door, copy: q.api.Cache.Copy(int64(s.cfg.MaxEntry)), entry: cache.Entry{Request: job.Journey.ID}}
 	defer t.copy.Close()
-	job.Door, job.Ended = t, func(p attempt.Proof) { t.proof = p }
+	job.Door, job.Ended = t, func(p gateway.Proof) { t.proof = p }
 	gerr := q.api.Engine.Run(ctx, job)
 	job.Door, job.Ended = door, nil
 	if t.entry.Served.Provider == "" { // nothing was committed

@@ -205,7 +205,9 @@ func (f *fetch) pass(at time.Time, res *http.Response) {
 	}
 	q.w.WriteHeader(res.StatusCode)
 	flush := http.NewResponseController(q.w)
-	defer func() { _ = flush.SetWriteDeadline(time.Time{}) }() // the connection lives on
+	defer func() {
+		_ = flush.SetWriteDeadline(time.Time{}) // the connection lives on
+	}()
 	var kept []byte // the beginning of an error, for the decision log
 	buf := make([]byte, 16<<10)
 	for {
