@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -20,21 +21,91 @@ type state struct {
 
 	floored int       // congestions in a row that the limit of one did not prevent
 	holdAt  time.Time // until when nothing goes because of them
+
+	// What the account bears, once a limit of one turned out to be too much.
+	countAt time.Time     // since when successes are counted
+	served  int           // successes since
+	gap     time.Duration // least time between two attempts at gapAt; 0 = none
+	gapAt   time.Time
+	nextAt  time.Time // when the next attempt may begin because of it
 }
 
 // A limit of one cannot be cut: an account that refuses even single attempts minds the rate and not the number at once.
-// Then each refusal doubles a pause, until a success ends it or the cooldown room finds that nothing succeeds any more.
+// So what it has served meanwhile is taken for its rate: attempts keep that distance and a tenth more, and the distance
+// halves in a minute without refusal. While nothing is served, each refusal doubles a pause as well, until a success
+// ends it or the cooldown room finds that nothing succeeds any more.
 const (
 	holdBase  = 250 * time.Millisecond
 	holdSteps = 5
+
+	gapMargin = 1.1
+	gapHalves = time.Minute
+	gapLeast  = 20 * time.Millisecond // a shorter one is none
+	gapMost   = 10 * time.Second
+	countMost = 50 // successes that a rate is taken from; older ones weigh less and less
 )
 
 // held is until when the account is left alone because a limit of one was too much; zero = it is not.
 func held(cfg AIMD, s *state, now time.Time) time.Time {
-	if cfg.Mode == AIMDOff || s == nil || !s.holdAt.After(now) {
+	if cfg.Mode == AIMDOff || s == nil {
 		return time.Time{}
 	}
-	return s.holdAt
+	until := s.holdAt
+	if s.nextAt.After(until) {
+		until = s.nextAt
+	}
+	if !until.After(now) {
+		return time.Time{}
+	}
+	return until
+}
+
+// refused is a refusal at a limit of one.
+func (s state) refused(now time.Time) state {
+	s.floored = min(s.floored+1, holdSteps)
+	gap := time.Duration(float64(s.distance(now)) * gapMargin)
+	if s.served > 0 {
+		gap = max(gap, time.Duration(float64(now.Sub(s.countAt))/float64(s.served)*gapMargin))
+	}
+	s.gap, s.gapAt = min(gap, gapMost), now
+	s.nextAt = now.Add(s.gap)
+	if s.gap == 0 || s.floored > 1 {
+		s.holdAt = now.Add(holdBase << s.floored)
+	}
+	return s
+}
+
+// distance is what is left of the gap.
+func (s state) distance(now time.Time) time.Duration {
+	if s.gap == 0 {
+		return 0
+	}
+	left := time.Duration(float64(s.gap) * math.Exp2(-float64(now.Sub(s.gapAt))/float64(gapHalves)))
+	if left < gapLeast {
+		return 0
+	}
+	return left
+}
+
+// began keeps the distance after an attempt that begins now.
+func (s state) began(now time.Time) state {
+	if d := s.distance(now); d > 0 {
+		s.nextAt = now.Add(d)
+	}
+	return s
+}
+
+// count takes in a success of an engaged account. A pause longer than within says nothing about its rate.
+func (s state) count(within time.Duration, now time.Time) state {
+	if s.countAt.IsZero() || now.Sub(s.successAt) > within {
+		s.countAt, s.served = now, 0
+		return s
+	}
+	if s.served++; s.served >= countMost {
+		s.countAt = s.countAt.Add(now.Sub(s.countAt) / 2)
+		s.served /= 2
+	}
+	return s
 }
 
 // effective returns the limit in whole attempts and whether there is one.
@@ -78,24 +149,30 @@ func congested(cfg AIMD, s state, c congestion, now time.Time) state {
 		}
 	case cfg.Mode == AIMDAlways:
 		s.engaged, s.limit = true, cfg.Start
-	case c.hinted, !c.local && (s.successAt.IsZero() || now.Sub(s.successAt) > cfg.SuccessWithin):
-		return s // a hint or a dead account is the cooldown's business
+	case (c.hinted || !c.local) && (s.successAt.IsZero() || now.Sub(s.successAt) > cfg.SuccessWithin):
+		return s // a dead account is the cooldown's business
 	}
-	if s.engaged && s.limit < 2 && !c.hinted {
-		s.floored = min(s.floored+1, holdSteps)
-		s.holdAt = now.Add(holdBase << s.floored)
+	was := s.engaged
+	if !was {
+		s.countAt, s.served = now, 0
 	}
 	base := float64(c.inFlight)
 	if cfg.Mode == AIMDAlways || (s.limit > 0 && s.limit < base) {
 		base = s.limit
 	}
 	s.engaged, s.limit, s.cutAt, s.looseAt = true, max(1, base*cfg.Cut), now, time.Time{}
+	if was && s.limit == 1 && !c.hinted {
+		s = s.refused(now)
+	}
 	return s
 }
 
 // succeeded grows the limit while it is used.
 func succeeded(cfg AIMD, s state, inFlight int, now time.Time) state {
 	s = settle(cfg, s, now)
+	if s.engaged {
+		s = s.count(cfg.SuccessWithin, now)
+	}
 	s.successAt, s.floored, s.holdAt = now, 0, time.Time{}
 	if cfg.Mode == AIMDAlways && !s.engaged {
 		s.engaged, s.limit = true, cfg.Start
@@ -171,6 +248,9 @@ func (a *account) store(s state) {
 // took, gave and learn are called under Room.mu.
 func (a *account) took(cfg AIMD, now time.Time) {
 	n := a.n.Add(1)
+	if p := a.state.Load(); p != nil && p.gap > 0 {
+		a.store(p.began(now))
+	}
 	a.press(cfg, int(n), now)
 }
 

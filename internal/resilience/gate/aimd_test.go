@@ -25,7 +25,8 @@ func TestAIMDEngages(t *testing.T) {
 		{"never below one", state{successAt: at(-1)}, congestion{inFlight: 1, beganAt: at(-1)}, 1},
 		{"no success lately", state{successAt: at(-11)}, congestion{inFlight: 30, beganAt: at(-1)}, 0},
 		{"never a success", state{}, congestion{inFlight: 30, beganAt: at(-1)}, 0},
-		{"with a hint it is a cooldown's", state{successAt: at(-1)}, congestion{inFlight: 30, hinted: true, beganAt: at(-1)}, 0},
+		{"with a hint as well", state{successAt: at(-1)}, congestion{inFlight: 30, hinted: true, beganAt: at(-1)}, 15},
+		{"a hint without a success is a cooldown's", state{}, congestion{inFlight: 30, hinted: true, local: true, beganAt: at(-1)}, 0},
 		{"local needs no success", state{}, congestion{inFlight: 30, local: true, beganAt: at(-1)}, 15},
 		{"engaged: cut, hint or not", state{engaged: true, limit: 20, cutAt: at(-5)}, congestion{inFlight: 20, hinted: true, beganAt: at(-1)}, 10},
 		{"engaged, few in flight", state{engaged: true, limit: 20, cutAt: at(-5)}, congestion{inFlight: 6, beganAt: at(-1)}, 3},
@@ -158,5 +159,49 @@ func TestAIMDFloorPauses(t *testing.T) {
 	}
 	if s = congested(cfg, state{engaged: true, limit: 8, cutAt: at(-5)}, congestion{inFlight: 8, beganAt: t0}, t0); !held(cfg, &s, t0).IsZero() {
 		t.Error("what can be cut is cut")
+	}
+}
+
+// TestAIMDKeepsTheRateOfAnAccount: an account that takes one attempt at a time, but no more than so many a second and says
+// nothing about it, is asked at about that rate: few refusals, little left unused.
+func TestAIMDKeepsTheRateOfAnAccount(t *testing.T) {
+	cfg := Default().AIMD
+	for _, perSecond := range []float64{0.5, 2, 10} {
+		const burst = 5.0
+		tokens, s := burst, state{}
+		now, last := t0, t0
+		served, refused := 0, 0
+		step := func() { // one attempt at a time, each of 20 ms, whenever the gate lets it through
+			if until := held(cfg, &s, now); !until.IsZero() {
+				now = until
+			}
+			tokens, last = min(burst, tokens+now.Sub(last).Seconds()*perSecond), now
+			began := now
+			s = s.began(now)
+			now = now.Add(20 * time.Millisecond)
+			if tokens >= 1 {
+				tokens--
+				served++
+				s = succeeded(cfg, s, 1, now)
+				return
+			}
+			refused++
+			s = congested(cfg, s, congestion{inFlight: 1, beganAt: began}, now)
+		}
+		for now.Sub(t0) < 30*time.Second { // finding out
+			step()
+		}
+		served, refused = 0, 0
+		from := now
+		for now.Sub(from) < 10*time.Minute {
+			step()
+		}
+		able := now.Sub(from).Seconds() * perSecond
+		if rate := float64(refused) / float64(served); rate > 0.06 {
+			t.Errorf("%v per second: %d refused, %d served", perSecond, refused, served)
+		}
+		if float64(served) < 0.85*able {
+			t.Errorf("%v per second: %d served of %.0f", perSecond, served, able)
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Modes of AIMD.
 const (
 	AIMDOff      = "off"
-	AIMDOnDemand = "on_demand" // engaged by a 429 without hint that comes while the account succeeds
+	AIMDOnDemand = "on_demand" // engaged by a 429 that comes while the account succeeds
 	AIMDAlways   = "always"    // engaged from the start
 )
 
