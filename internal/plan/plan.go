@@ -172,36 +172,43 @@ func (c *Candidate) Peek(ask *resilience.Ask, now time.Time) (out resilience.Rul
 	return out
 }
 
-// peek is Peek in place. The handles are called by their own types: this runs for every candidate before every attempt.
+// peek is Peek in place. The handles are called by their own types, and only those that may say something: this runs for
+// every candidate before every attempt.
 func (c *Candidate) peek(out *resilience.Ruling, ask *resilience.Ask, now time.Time) {
-	*out = c.Breaker.Peek(ask, now)
-	if out.Verdict == resilience.Forbidden {
+	*out = resilience.Ruling{}
+	if !c.Breaker.Plain() {
+		if *out = c.Breaker.Peek(ask, now); out.Verdict == resilience.Forbidden {
+			return
+		}
+	}
+	if !c.Cooldown.Plain() && forbids(out, c.Cooldown.Peek(ask, now)) {
 		return
 	}
-	for layer := range 4 {
-		var r resilience.Ruling
-		switch layer {
-		case 0:
-			r = c.Cooldown.Peek(ask, now)
-		case 1:
-			r = c.Lockout.Peek(ask, now)
-		case 2:
-			r = c.Gate.Peek(ask, now)
-		case 3:
-			r = c.Rate.Peek(ask, now)
-		}
-		switch {
-		case r.Verdict == resilience.Forbidden:
-			*out = r
-			return
-		case r.Verdict == resilience.Delayed && (out.OK() || r.Until.After(out.Until)): // of two delays the one that ends later
-			r.Probe, r.Weak = out.Probe, out.Weak
-			*out = r
-		default:
-			out.Probe = out.Probe || r.Probe
-			out.Weak = out.Weak || r.Weak
-		}
+	if !c.Lockout.Plain() && forbids(out, c.Lockout.Peek(ask, now)) {
+		return
 	}
+	if !c.Gate.Free() && forbids(out, c.Gate.Peek(ask, now)) {
+		return
+	}
+	if !c.Rate.Plain() {
+		forbids(out, c.Rate.Peek(ask, now))
+	}
+}
+
+// forbids takes the next layer's answer in, and reports whether it ends the matter.
+func forbids(out *resilience.Ruling, r resilience.Ruling) bool {
+	switch {
+	case r.Verdict == resilience.Forbidden:
+		*out = r
+		return true
+	case r.Verdict == resilience.Delayed && (out.OK() || r.Until.After(out.Until)): // of two delays the one that ends later
+		r.Probe, r.Weak = out.Probe, out.Weak
+		*out = r
+	default:
+		out.Probe = out.Probe || r.Probe
+		out.Weak = out.Weak || r.Weak
+	}
+	return false
 }
 
 // rank orders targets by the combo's strategy and connections inside a target by the provider's.

@@ -28,8 +28,12 @@ func score(it *Item) float64 {
 // luckBits is how finely scores are jittered.
 const luckBits = 21
 
+// trickle is how rarely a draw of two that are both beaten down stands while something twice as good is there.
+const trickle = 20
+
 // healthAware puts the better of two random eligible items first (power of two choices); the rest follow by score with
-// 10 % jitter, so that many workers do not all spill onto the same second-best.
+// 10 % jitter, so that many workers do not all spill onto the same second-best. In a small pool the two are often both
+// bad: then the best is taken, but for a trickle.
 func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
 	var buf [inline]uint64
 	keys := buf[:0]
@@ -56,6 +60,9 @@ func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
 	}
 	if score(&items[order[y]]) > score(&items[order[x]]) {
 		x = y
+	}
+	if score(&items[order[x]]) < score(&items[order[0]])/2 && r.IntN(trickle) != 0 {
+		x = 0
 	}
 	toFront(order, x)
 }
