@@ -58,6 +58,11 @@ func TestP6WithOneNumberOfWorkers(t *testing.T) {
 		if r.Calls != 8000 || !r.OK() {
 			t.Errorf("%d workers, seed %d: %d calls, %+v", workers, seed, r.Calls, r.Holds)
 		}
+		for _, h := range r.Holds {
+			if h.What == "attempts_vs_oracle" && h.Value > 1.1 { // the scenario itself allows for a short form
+				t.Errorf("%d workers, seed %d: %.3f times the oracle's attempts", workers, seed, h.Value)
+			}
+		}
 	}
 }
 
