@@ -62,7 +62,17 @@ func naive(_ context.Context, primary, _ string) (string, func(), error) {
 	p := httputil.NewSingleHostReverseProxy(u)
 	p.FlushInterval, p.ErrorLog = -1, quiet
 	p.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
-	srv := httptest.NewUnstartedServer(p)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The whole body first: once the server has begun to answer, it closes the body, and a transport that looks just
+		// then whether more of it comes takes that for a failed request and cuts the connection under a good answer.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		p.ServeHTTP(w, r)
+	}))
 	srv.Config.ErrorLog = quiet
 	srv.Start()
 	return srv.URL, srv.Close, nil
