@@ -101,8 +101,12 @@ func crawlGap(f *fault.Fault) time.Duration {
 	return f.Interval
 }
 
-// maxBundle bounds the time that a bundle of tokens stands for.
-const maxBundle = 500 * time.Millisecond
+// maxBundle bounds the time that a bundle of tokens stands for; of tokens that trickle, maxCrawl does, for how a gateway
+// sees those is the point of them.
+const (
+	maxBundle = 2 * time.Second
+	maxCrawl  = 500 * time.Millisecond
+)
 
 // bundle is how many tokens go out together at token i of n, and how long they take. That is one, except where the
 // lab runs in virtual time: there the first token comes alone, at its time, and the others in bundles that come when
@@ -116,9 +120,13 @@ func (p *play) bundle(i, n int) (count int, takes time.Duration) {
 	if !p.s.coarse || i == 0 || p.broken > 0 || p.huge > 0 || p.split {
 		return count, takes
 	}
+	most := maxBundle
+	if p.crawl != nil {
+		most = maxCrawl
+	}
 	for i+count < n && (p.end == nil || i+count != p.end.Tokens) {
 		more := takes + p.gap(i+count)
-		if more > maxBundle {
+		if more > most {
 			break
 		}
 		takes = more

@@ -261,7 +261,7 @@ func (r *reading) readBody(ctx context.Context, d dialect, q Request, resp *http
 	switch {
 	case err != nil:
 		r.broken(ctx, "the body broke: "+err.Error())
-	case d.failure(r, b):
+	case mayFail(b) && d.failure(r, b):
 		r.End = Failed
 		r.InStream = resp.StatusCode/100 == 2
 	case resp.StatusCode/100 != 2:
@@ -276,4 +276,10 @@ func (r *reading) readBody(ctx context.Context, d dialect, q Request, resp *http
 		r.conclude()
 		r.InStream = false
 	}
+}
+
+// mayFail reports whether a body can hold an error, which all protocols put under "error": most hold none and need not
+// be parsed for one. An escape may hide the word.
+func mayFail(b []byte) bool {
+	return bytes.Contains(b, []byte("rror")) || bytes.IndexByte(b, '\\') >= 0
 }

@@ -18,16 +18,19 @@ type frame struct {
 type frames struct {
 	r       *bufio.Reader
 	begun   bool
-	afterCR bool // the last line ended with CR
+	afterCR bool   // the last line ended with CR
+	text    []byte // of the line last read
+	data    []byte // of the event last read
 }
 
-func newFrames(r io.Reader) *frames { return &frames{r: bufio.NewReaderSize(r, 64<<10)} }
+func newFrames(r io.Reader) *frames { return &frames{r: bufio.NewReaderSize(r, 4<<10)} }
 
 // maxEvent bounds one event, in bytes.
 const maxEvent = 32 << 20
 
+// next returns the next event; its data is good until the following call.
 func (f *frames) next() (frame, error) {
-	var ev frame
+	ev := frame{data: f.data[:0]}
 	has := false
 	for {
 		line, err := f.line()
@@ -36,9 +39,10 @@ func (f *frames) next() (frame, error) {
 		}
 		if len(line) == 0 {
 			if has {
+				f.data = ev.data
 				return ev, nil
 			}
-			ev = frame{}
+			ev.name = ""
 			continue
 		}
 		field, value, _ := bytes.Cut(line, []byte(":"))
@@ -59,6 +63,7 @@ func (f *frames) next() (frame, error) {
 	}
 }
 
+// line returns the next line without its end; it is good until the following call.
 func (f *frames) line() ([]byte, error) {
 	if !f.begun {
 		f.begun = true
@@ -66,28 +71,31 @@ func (f *frames) line() ([]byte, error) {
 			f.r.Discard(3)
 		}
 	}
-	var out []byte
+	f.text = f.text[:0]
 	for {
-		c, err := f.r.ReadByte()
-		if err != nil {
+		if _, err := f.r.Peek(1); err != nil {
 			return nil, err // what has no line end is not an event
 		}
-		skip := f.afterCR && c == '\n'
-		f.afterCR = false
-		if skip {
-			continue
+		b, _ := f.r.Peek(f.r.Buffered())
+		if f.afterCR {
+			f.afterCR = false
+			if b[0] == '\n' {
+				f.r.Discard(1)
+				continue
+			}
 		}
-		switch c {
-		case '\n':
-			return out, nil
-		case '\r':
+		n := bytes.IndexAny(b, "\r\n")
+		if n >= 0 {
+			f.text = append(f.text, b[:n]...)
 			// The LF of a CRLF may not have come yet; waiting for it would hold up a finished event.
-			f.afterCR = true
-			return out, nil
+			f.afterCR = b[n] == '\r'
+			f.r.Discard(n + 1)
+			return f.text, nil
 		}
-		if len(out) > maxEvent {
+		f.text = append(f.text, b...)
+		f.r.Discard(len(b))
+		if len(f.text) > maxEvent {
 			return nil, errors.New("a line above 32 MiB")
 		}
-		out = append(out, c)
 	}
 }

@@ -171,3 +171,16 @@ func TestErrorBodies(t *testing.T) {
 		}
 	}
 }
+
+// TestSaidIsAChunk: the short way to write a chunk writes what the long way does.
+func TestSaidIsAChunk(t *testing.T) {
+	for _, usage := range []bool{false, true} {
+		a := NewAnswer(&Call{IncludeUsage: usage}, "a \"model\"", 1, time.Unix(1e9, 0))
+		for _, text := range []string{"", " token-001-0a0b", "a \"quoted\" \\ line\n", "\u2028 <é>"} {
+			want := chat{}.chunk(a, object{"content": text}, nil)
+			if got := (chat{}).said(a, "content", text); string(got.Data) != string(want.Data) {
+				t.Errorf("%s\nwant %s", got.Data, want.Data)
+			}
+		}
+	}
+}
