@@ -27,12 +27,11 @@ func TestRatesHoldInAnyWindow(t *testing.T) {
 			TPM:         rapid.SampledFrom([]int{0, 100, 1000}).Draw(t, "tpm"),
 			MinInterval: rapid.SampledFrom([]time.Duration{0, 30 * time.Millisecond, 7 * time.Second}).Draw(t, "interval")}
 		var records []resilience.Record
-		fresh := func() (*Room, *Handle) {
-			r := New(Options{Keep: func(rec resilience.Record) { records = []resilience.Record{rec} }})
-			return r, nil
+		fresh := func() *Room {
+			return New(Options{Keep: func(rec resilience.Record) { records = []resilience.Record{rec} }})
 		}
-		r, h := fresh()
-		h = r.Bind(candidate(l), Default())
+		r := fresh()
+		h := r.Bind(candidate(l), Default())
 		now := t0
 		type flight struct {
 			p resilience.Permit
@@ -97,7 +96,7 @@ func TestRatesHoldInAnyWindow(t *testing.T) {
 				live = nil
 				now = now.Add(100 * time.Millisecond) // a process does not start in less
 				old := records
-				r, _ = fresh()
+				r = fresh()
 				r.Restore(old, now)
 				h = r.Bind(candidate(l), Default())
 			}
