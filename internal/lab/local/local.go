@@ -95,6 +95,7 @@ func (n *Network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	n.served.Go(func() {
+		deepen()
 		defer cancel()
 		if n.Travel > 0 {
 			time.Sleep(n.Travel/2 + rand.N(n.Travel))
@@ -109,6 +110,18 @@ func (n *Network) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{Status: fmt.Sprintf("%d %s", x.status, http.StatusText(x.status)), StatusCode: x.status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: x.sent, Body: x, ContentLength: -1, Request: req}, nil
 }
+
+// deepen makes the goroutine's stack as big as a request needs, while there is next to nothing on it: it would be copied
+// four times else, each time with more.
+//
+//go:noinline
+func deepen() {
+	var room [12 << 10]byte
+	keep(&room)
+}
+
+//go:noinline
+func keep(*[12 << 10]byte) {}
 
 // readBody takes the whole body before anything else happens, as a socket's buffer would a small one: who sent it may
 // use its memory again as soon as RoundTrip returns.

@@ -49,9 +49,9 @@ type Answer struct {
 	Call    *Call
 	ToolArg string // arguments of the tool call, when the call wants one
 
-	seq   int
-	text  strings.Builder
-	chunk []byte // what is behind the text in each chunk of a chat
+	seq  int
+	text strings.Builder
+	rest []byte // of each chunk of a chat, behind its finish reason
 }
 
 // NewAnswer begins the answer to a call; n is the number of the request at its source and makes the id unique.

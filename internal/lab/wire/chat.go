@@ -7,30 +7,33 @@ type chat struct{}
 
 var chatFinish = [...]string{Stop: "stop", Length: "length", ToolUse: "tool_calls", Filtered: "content_filter"}
 
-func (chat) chunk(a *Answer, delta object, finish any) Event {
-	c := chat{}.base(a)
-	c["choices"] = []any{object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}
-	if a.Call.IncludeUsage {
-		c["usage"] = nil
-	}
-	return event("", c)
+// chunk is one event of a stream. Most of a load's events are chunks, so what is the same in all of an answer's is
+// encoded once; the bytes are those that the encoder makes of the whole.
+func (c chat) chunk(a *Answer, delta object, finish any) Event {
+	return c.around(a, encode(delta), encode(finish))
 }
 
-// said is chunk with a text as the delta's field and no finish reason. Most events of a load are of this kind, so what is
-// the same in all of an answer's is encoded once; the bytes are those of chunk.
+// said is chunk with a text as the delta's only field.
 func (c chat) said(a *Answer, field, text string) Event {
-	if a.chunk == nil {
+	delta := make([]byte, 0, len(field)+len(text)+8)
+	delta = append(append(append(delta, `{"`...), field...), `":`...)
+	return c.around(a, append(quoted(delta, text), '}'), []byte("null"))
+}
+
+// around puts the chunk around its delta.
+func (c chat) around(a *Answer, delta, finish []byte) Event {
+	if a.rest == nil {
 		b := encode(c.base(a))
-		b = append([]byte(`},"finish_reason":null,"index":0,"logprobs":null}],`), b[1:len(b)-1]...)
+		b = append([]byte(`,"index":0,"logprobs":null}],`), b[1:len(b)-1]...)
 		if a.Call.IncludeUsage {
 			b = append(b, `,"usage":null`...)
 		}
-		a.chunk = append(b, '}')
+		a.rest = append(b, '}')
 	}
-	const head = `{"choices":[{"delta":{"`
-	b := make([]byte, 0, len(head)+len(field)+len(text)+len(a.chunk)+8)
-	b = append(append(append(b, head...), field...), `":`...)
-	return Event{Data: append(quoted(b, text), a.chunk...)}
+	const head, middle = `{"choices":[{"delta":`, `,"finish_reason":`
+	b := make([]byte, 0, len(head)+len(delta)+len(middle)+len(finish)+len(a.rest))
+	b = append(append(append(append(b, head...), delta...), middle...), finish...)
+	return Event{Data: append(b, a.rest...)}
 }
 
 // quoted appends a text as a JSON string.
