@@ -36,7 +36,7 @@ func (c *simulateCmd) Run(ctx context.Context, o *out) error {
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(800) // nothing of a simulation lives long
+	debug.SetGCPercent(400) // nothing of a simulation lives long
 	// In virtual time one thing happens after the other. A second processor would find next to nothing to do, and handing
 	// each step over to it would cost more than the step.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
