@@ -32,7 +32,7 @@ type direct struct {
 const (
 	idleMost = 512
 	idleFor  = 90 * time.Second
-	readBuf  = 4 << 10
+	readBuf  = 8 << 10 // a burst of small events comes with one read
 	writeBuf = 4 << 10
 )
 
