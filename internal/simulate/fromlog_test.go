@@ -65,8 +65,11 @@ func logged(t *testing.T, name string) (r lab.RunReport, list []*gateway.Journey
 	}
 }
 
-// TestReplayOfALog: a log that is replayed under the settings that it was made under tells of the same success and of
-// about as many attempts.
+// TestReplayOfALog: a log that is replayed under the settings that it was made under tells of the same success, of about
+// as many attempts and of about the same times. Where two sources of different speed share the load, as in flap, half
+// of the calls go to each: then the median lies at the one's or at the other's, and a few calls more or less decide at
+// which. So what is compared is the mean of several replays, with more room for the median of the first content than
+// for the time to the end, of which the sources' difference is a small part.
 func TestReplayOfALog(t *testing.T) {
 	for _, name := range []string{"flap", "account-429-storm", "correlated-bursts", "bad-key-rotation", "divergent"} {
 		t.Run(name, func(t *testing.T) {
@@ -79,21 +82,36 @@ func TestReplayOfALog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reports, err := Run(t.Context(), Options{Scenario: s})
-			if err != nil {
-				t.Fatal(err)
+			const replays = 5
+			var mean lab.RunReport
+			for range replays {
+				reports, err := Run(t.Context(), Options{Scenario: s})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := reports[0]
+				if r.Calls != was.Calls || math.Abs(share(r.Success, r.Calls)-share(was.Success, was.Calls)) > 0.02 {
+					t.Errorf("success %d of %d, was %d of %d", r.Success, r.Calls, was.Success, was.Calls)
+				}
+				mean.AttemptsPerCall += r.AttemptsPerCall / replays
+				mean.TTFCP50 += r.TTFCP50 / replays
+				mean.TTFCP95 += r.TTFCP95 / replays
+				mean.EndP50 += r.EndP50 / replays
 			}
-			r := reports[0]
-			t.Logf("was %d of %d, %.3f attempts, p50 %.0f ms; replayed %d of %d, %.3f, p50 %.0f ms", was.Success, was.Calls, was.AttemptsPerCall,
-				was.TTFCP50, r.Success, r.Calls, r.AttemptsPerCall, r.TTFCP50)
-			if r.Calls != was.Calls || math.Abs(share(r.Success, r.Calls)-share(was.Success, was.Calls)) > 0.06 {
-				t.Errorf("success %d of %d, was %d of %d", r.Success, r.Calls, was.Success, was.Calls)
-			}
-			if math.Abs(r.AttemptsPerCall-was.AttemptsPerCall) > 0.12 {
-				t.Errorf("%.3f attempts per call, was %.3f", r.AttemptsPerCall, was.AttemptsPerCall)
-			}
-			if math.Abs(r.TTFCP50-was.TTFCP50) > 0.35*was.TTFCP50 {
-				t.Errorf("p50 %.0f ms, was %.0f", r.TTFCP50, was.TTFCP50)
+			for _, c := range []struct {
+				what     string
+				got, was float64
+				off      float64 // share of was
+			}{
+				{"attempts per call", mean.AttemptsPerCall, was.AttemptsPerCall, 0.08},
+				{"first content p50 ms", mean.TTFCP50, was.TTFCP50, 0.5},
+				{"first content p95 ms", mean.TTFCP95, was.TTFCP95, 0.35},
+				{"end p50 ms", mean.EndP50, was.EndP50, 0.2},
+			} {
+				t.Logf("%s: was %.3f, replayed %.3f", c.what, c.was, c.got)
+				if math.Abs(c.got-c.was) > c.off*c.was {
+					t.Errorf("%s: %.3f, was %.3f", c.what, c.got, c.was)
+				}
 			}
 		})
 	}

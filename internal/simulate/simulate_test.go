@@ -24,11 +24,12 @@ func load(t *testing.T, name string) scenario.Scenario {
 	return s
 }
 
-// TestShippedScenariosHold plays every shipped scenario in whole, under the default settings.
+// TestShippedScenariosHold plays every shipped scenario in whole, under the default settings; with the race detector in
+// its short form, which takes the same ways.
 func TestShippedScenariosHold(t *testing.T) {
 	for _, name := range scenario.Names() {
 		t.Run(name, func(t *testing.T) {
-			reports, err := Run(t.Context(), Options{Scenario: load(t, name)})
+			reports, err := Run(t.Context(), Options{Scenario: load(t, name), Short: raced})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,15 +48,20 @@ func TestShippedScenariosHold(t *testing.T) {
 	}
 }
 
-// TestP6WithOneNumberOfWorkers plays the soak with 64 and with 100 workers from beginning to end, with other luck too.
+// TestP6WithOneNumberOfWorkers plays the soak with 64 and with 100 workers from beginning to end, with other luck too;
+// with the race detector a quarter of it.
 func TestP6WithOneNumberOfWorkers(t *testing.T) {
+	calls := 8000
+	if raced {
+		calls = 2000
+	}
 	for workers, seed := range map[int]uint64{64: 6, 100: 7} {
-		reports, err := Run(t.Context(), Options{Scenario: load(t, "p6"), Workers: workers, Seed: &seed})
+		reports, err := Run(t.Context(), Options{Scenario: load(t, "p6"), Calls: calls, Workers: workers, Seed: &seed})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := reports[0]
-		if r.Calls != 8000 || !r.OK() {
+		if r.Calls != calls || !r.OK() {
 			t.Errorf("%d workers, seed %d: %d calls, %+v", workers, seed, r.Calls, r.Holds)
 		}
 		for _, h := range r.Holds {
