@@ -40,11 +40,11 @@ func brief(t *testing.T, name string) scenario.Scenario {
 			src.Faults[j].For = min(src.Faults[j].For, most/2)
 		}
 		if name == "p6" && src.Name == "black-hole" {
-			src.Connection = tree{"timeouts": tree{"first_content": "10s", "last_chance": "10s"}}
+			src.Connection = tree{"timeouts": tree{"total": "10s"}}
 		}
 	}
 	if name == "p6" {
-		s.Load.Calls = 240
+		s.Load.Calls = 300
 	}
 	return s
 }
