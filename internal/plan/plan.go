@@ -78,11 +78,12 @@ func (pl *Plan) Make(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool, now time.Time) {
 	pool := pl.Pool
 	ask.PoolSize, pl.Proven, pl.Open = len(pool.Candidates), false, 0
-	for i, c := range pool.Candidates {
-		v := c.Health.View(now)
+	for i := range pool.hot {
+		h := &pool.hot[i]
+		v := h.health.View(now)
 		pl.Proven = pl.Proven || v.Proven
 		it := &pl.items[i]
-		it.Success, it.Silent, it.InFlight, it.Limit = v.Success, v.Silent, v.InFlight, c.Gate.Limit(now)
+		it.Success, it.Silent, it.InFlight, it.Limit = v.Success, v.Silent, v.InFlight, h.gate.Limit(now)
 	}
 	ask.PoolProven = pl.Proven
 	ask.Fallbacks = 1
@@ -99,8 +100,8 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 			continue
 		}
 		if pl.plain[i] {
-			if *r = (resilience.Ruling{}); !c.Gate.Free() {
-				*r = c.Gate.Peek(ask, now)
+			if *r = (resilience.Ruling{}); !pool.hot[i].gate.Free() {
+				*r = pool.hot[i].gate.Peek(ask, now)
 			}
 		} else {
 			c.peek(r, ask, now)

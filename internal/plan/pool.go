@@ -58,6 +58,7 @@ type Pool struct {
 	Candidates  []*Candidate
 	Excluded    []gateway.Exclusion // can never serve this protocol, with the reason
 
+	hot      []hot          // by candidate
 	home     map[place]int  // candidates by what a session is bound to
 	conns    map[string]int // Candidate.Connection by identity
 	targets  []target
@@ -67,6 +68,12 @@ type Pool struct {
 	state    *strategy.State
 	changes  *resilience.Changes
 	reuse    sync.Pool // *Plan
+}
+
+// hot is what planning asks of every candidate, however well it is.
+type hot struct {
+	health *health.Handle
+	gate   *gate.Handle
 }
 
 // target is a run of candidates: the connections of one provider for one model.
@@ -170,6 +177,7 @@ func (b *Board) compile(combo *gateway.Combo, key poolKey) *Pool {
 	pool.Connections = ids.count("c/")
 	pool.Queue = lineOf(pool.Candidates, b.Snapshot)
 	for i, c := range pool.Candidates {
+		pool.hot = append(pool.hot, hot{c.Health, c.Gate})
 		pool.walkers = append(pool.walkers, next.Candidate{ID: i, Target: c.Target, Provider: c.Provider,
 			Connection: c.Connection, Account: c.Account, Model: c.Model})
 	}

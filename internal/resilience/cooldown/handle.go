@@ -25,6 +25,9 @@ func (h *Handle) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
 	if h.Plain() {
 		return resilience.Ruling{}
 	}
+	if !h.conn.hot.Load() {
+		return h.peek(h.account, ask, now)
+	}
 	return stricter(h.peek(h.conn, ask, now), h.peek(h.account, ask, now))
 }
 

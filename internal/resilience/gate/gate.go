@@ -79,19 +79,21 @@ func New(o Options) *Room {
 
 // Handle is the room bound to one candidate under one configuration. It implements [resilience.Handle].
 type Handle struct {
-	room   *Room
-	cfg    Config
-	proven func(time.Time) bool
-	local  bool // class local
-	always bool // AIMD is engaged from the start
+	// What Free and Limit look at lies together: planning asks them of every candidate.
+	capped  bool // one of the four caps is set
+	always  bool // AIMD is engaged from the start
+	local   bool // class local
+	fixed   int  // Limit while AIMD is not engaged
+	trials  int  // cfg.UnprovenCap
+	account *account
+	model   *counter
 
+	room              *Room
+	cfg               Config
+	proven            func(time.Time) bool
 	connCap, modelCap int
-	capped            bool // one of the four caps is set
-	fixed             int  // Limit while AIMD is not engaged
 	provider          *counter
 	conn              *counter
-	model             *counter
-	account           *account
 }
 
 var _ resilience.Handle = (*Handle)(nil)
@@ -103,7 +105,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 		cfg = Default()
 	}
 	id := memory.Identity(c.Connection)
-	h := &Handle{room: r, cfg: cfg, proven: proven, always: cfg.AIMD.Mode == AIMDAlways,
+	h := &Handle{room: r, cfg: cfg, trials: cfg.UnprovenCap, proven: proven, always: cfg.AIMD.Mode == AIMDAlways,
 		connCap: c.Connection.MaxConcurrent, modelCap: c.Connection.ModelConcurrency[c.Model]}
 	h.capped = h.connCap > 0 || h.modelCap > 0 || cfg.GlobalConcurrency > 0 || cfg.ProviderConcurrency > 0
 	if h.fixed = smallest(h.connCap, h.modelCap); h.fixed == 0 {
@@ -182,7 +184,7 @@ func (h *Handle) onTrial(ask *resilience.Ask) bool {
 // nothing: ask Peek.
 func (h *Handle) Free() bool {
 	return (!h.capped || !h.full()) && !h.always && h.account.state.Load() == nil &&
-		(h.cfg.UnprovenCap <= 0 || h.model.n.Load() < int64(h.cfg.UnprovenCap))
+		(h.trials <= 0 || h.model.n.Load() < int64(h.trials))
 }
 
 func (h *Handle) isProven(now time.Time) bool { return h.proven == nil || h.proven(now) }

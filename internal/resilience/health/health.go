@@ -128,19 +128,20 @@ type Handle struct{ cell *cell }
 
 // cell is everything about one key.
 type cell struct {
-	mu      sync.Mutex
-	cfg     *Config
-	state   state
-	classes [2][numClasses]*class // by stream, prompt size; made when first used
-	made    []*class              // the same, for walking
-	habits  [2]habits
-	used    atomic.Bool
+	cfg  *Config
+	used atomic.Bool
 
 	// What View answers without the lock, published after every change. calm is the instant (Unix nanoseconds) of the last
 	// sign of life, 0 = none yet, alwaysAlive while something delivers; needsLock when an attempt is without content or
 	// the success rate is below 1, because then the answer depends on more.
 	calm   atomic.Int64
 	flying atomic.Int64
+
+	mu      sync.Mutex
+	state   state
+	classes [2][numClasses]*class // by stream, prompt size; made when first used
+	made    []*class              // the same, for walking
+	habits  [2]habits
 }
 
 const (
