@@ -122,6 +122,7 @@ type reading struct {
 	failed   bool
 	seq      int
 	block    int // anthropic: open block + 1
+	like     pattern
 }
 
 func (r *reading) content(s string) {

@@ -106,12 +106,28 @@ func (c *chatBody) take(r *reading) {
 	}
 }
 
+// onlyText is the text of an event that says nothing else.
+func (c *chatBody) onlyText() (string, bool) {
+	if len(c.Choices) != 1 || c.Usage != nil || c.Error != nil {
+		return "", false
+	}
+	ch := &c.Choices[0]
+	if ch.FinishReason != nil || len(ch.Delta.ToolCalls)+len(ch.Message.ToolCalls) > 0 || ch.Message.Content != nil || ch.Delta.Content == nil {
+		return "", false
+	}
+	return *ch.Delta.Content, *ch.Delta.Content != ""
+}
+
 func (chat) event(r *reading, f frame) error {
 	if r.closed {
 		return errors.New("an event behind [DONE]")
 	}
 	if string(f.data) == "[DONE]" {
 		r.closed = true
+		return nil
+	}
+	if text, ok := r.like.match(f.data); ok && !r.failed && r.terminal == 0 {
+		r.content(string(text))
 		return nil
 	}
 	var c chatBody
@@ -134,6 +150,9 @@ func (chat) event(r *reading, f frame) error {
 	c.take(r)
 	if ended && r.ContentSeen > seen {
 		return errors.New("content behind the finish reason")
+	}
+	if text, ok := c.onlyText(); ok {
+		r.like.learn(f.data, `"content":"`, text)
 	}
 	return nil
 }
