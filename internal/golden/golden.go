@@ -4,10 +4,12 @@ package golden
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -50,6 +52,21 @@ func Scripts(t *testing.T, least int, drivers ...Driver) {
 			}
 		})
 	}
+}
+
+// Trace plays a script line by line and returns what it leaves: comments and blank lines as they are, every other line
+// behind the virtual time that has passed, and whatever line, which gets its words, writes to out meanwhile.
+func Trace(text string, out *strings.Builder, passed func() time.Duration, line func(words []string)) string {
+	for one := range strings.Lines(text) {
+		one = strings.TrimSpace(one)
+		if one == "" || strings.HasPrefix(one, "#") {
+			fmt.Fprintln(out, one)
+			continue
+		}
+		fmt.Fprintf(out, "[+%v] %s\n", passed(), one)
+		line(strings.Fields(one))
+	}
+	return out.String()
 }
 
 // Differ finds the first line, counted from 1, in which two texts differ; where one has ended it is "<end>".

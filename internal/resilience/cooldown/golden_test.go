@@ -84,16 +84,7 @@ func TestGoldenThroughBothDrivers(t *testing.T) {
 func play(t *testing.T, text string, d driver) string {
 	s := &script{t: t, d: d, cfg: Default(gateway.APIKey), conns: map[string]*bound{}, permits: map[string]*taking{}}
 	s.cfg.Jitter = 0
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			fmt.Fprintln(&s.out, line)
-			continue
-		}
-		fmt.Fprintf(&s.out, "[+%v] %s\n", d.now().Sub(bubbleStart), line)
-		s.line(strings.Fields(line))
-	}
-	return s.out.String()
+	return golden.Trace(text, &s.out, func() time.Duration { return d.now().Sub(bubbleStart) }, s.line)
 }
 
 func (s *script) must(err error) {

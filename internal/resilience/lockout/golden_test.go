@@ -66,16 +66,7 @@ var bubbleStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func play(t *testing.T, text string, d driver) string {
 	s := &script{t: t, d: d, cfg: Default(gateway.APIKey), names: map[string]candidate{}}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			fmt.Fprintln(&s.out, line)
-			continue
-		}
-		fmt.Fprintf(&s.out, "[+%v] %s\n", d.now().Sub(bubbleStart), line)
-		s.line(strings.Fields(line))
-	}
-	return s.out.String()
+	return golden.Trace(text, &s.out, func() time.Duration { return d.now().Sub(bubbleStart) }, s.line)
 }
 
 func (s *script) must(err error) {
