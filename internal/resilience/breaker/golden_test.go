@@ -52,16 +52,7 @@ func play(t *testing.T, text string) string {
 func (s *script) play(text string) string {
 	s.start, s.handles, s.permits, s.kept = s.now, map[string]breakerHandle{}, map[string]resilience.Permit{}, map[string]resilience.Record{}
 	s.open()
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			fmt.Fprintln(&s.out, line)
-			continue
-		}
-		fmt.Fprintf(&s.out, "[+%v] %s\n", s.now.Sub(s.start), line)
-		s.line(strings.Fields(line))
-	}
-	return s.out.String()
+	return golden.Trace(text, &s.out, func() time.Duration { return s.now.Sub(s.start) }, s.line)
 }
 
 // pass lets time pass.
