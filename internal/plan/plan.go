@@ -33,6 +33,7 @@ type Plan struct {
 	rulings []resilience.Ruling
 	seen    uint64          // changes of the rooms when plain was filled, plus one
 	plain   []bool          // per candidate: breaker, cooldown, lockout and rates allow everybody until the next change
+	free    []bool          // per candidate: the gate has nothing against it
 	items   []strategy.Item // per candidate
 	inner   []strategy.Item // per target
 	order   []int
@@ -43,7 +44,7 @@ type Plan struct {
 func newPlan(p *Pool) *Plan {
 	n := len(p.Candidates)
 	pl := &Plan{
-		Pool: p, Ranked: make([]next.Candidate, 0, n), rulings: make([]resilience.Ruling, n), plain: make([]bool, n),
+		Pool: p, Ranked: make([]next.Candidate, 0, n), rulings: make([]resilience.Ruling, n), plain: make([]bool, n), free: make([]bool, n),
 		items: make([]strategy.Item, n), inner: make([]strategy.Item, len(p.targets)),
 		order: make([]int, 0, len(p.targets)), within: make([]int, 0, n),
 		rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), home: -1, pin: -1,
@@ -84,6 +85,7 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 		pl.Proven = pl.Proven || v.Proven
 		it := &pl.items[i]
 		it.Success, it.Silent, it.InFlight, it.Limit = v.Success, v.Silent, v.InFlight, h.gate.Limit(now)
+		pl.free[i] = h.gate.Free(v.Proven)
 	}
 	ask.PoolProven = pl.Proven
 	ask.Fallbacks = 1
@@ -100,7 +102,7 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 			continue
 		}
 		if pl.plain[i] {
-			if *r = (resilience.Ruling{}); !pool.hot[i].gate.Free() {
+			if *r = (resilience.Ruling{}); !pl.free[i] {
 				*r = pool.hot[i].gate.Peek(ask, now)
 			}
 		} else {
@@ -188,7 +190,7 @@ func (c *Candidate) peek(out *resilience.Ruling, ask *resilience.Ask, now time.T
 	if !c.Lockout.Plain() && forbids(out, c.Lockout.Peek(ask, now)) {
 		return
 	}
-	if !c.Gate.Free() && forbids(out, c.Gate.Peek(ask, now)) {
+	if !c.Gate.Free(false) && forbids(out, c.Gate.Peek(ask, now)) {
 		return
 	}
 	if !c.Rate.Plain() {
@@ -251,16 +253,23 @@ func (pl *Plan) summary(out *strategy.Item, run *target) {
 		if it.Eligible != out.Eligible {
 			continue
 		}
-		if load := it.Success / (1 + float64(it.InFlight)/float64(max(it.Limit, 1))); load > best {
-			best = load
+		rest := it.Success
+		if it.InFlight > 0 {
+			rest /= 1 + float64(it.InFlight)/float64(max(it.Limit, 1))
+		}
+		if rest > best {
+			best = rest
 			out.Success, out.Silent, out.InFlight, out.Limit, out.Weak = it.Success, it.Silent, it.InFlight, it.Limit, it.Weak
 		}
 	}
 }
 
 func (pl *Plan) append(i int, now time.Time) {
-	pl.Ranked = append(pl.Ranked, pl.Pool.walkers[i])
-	x := &pl.Ranked[len(pl.Ranked)-1]
+	n := len(pl.Ranked)
+	pl.Ranked = pl.Ranked[:n+1] // its capacity is that of the pool
+	x, w := &pl.Ranked[n], &pl.Pool.walkers[i]
+	x.ID, x.Target, x.Provider, x.Connection, x.Account, x.Model = w.ID, w.Target, w.Provider, w.Connection, w.Account, w.Model
+	x.Cause = 0
 	x.Ruling, x.Health = pl.rulings[i], pl.items[i].Success
 	x.Trial = x.Ruling.Probe && pl.Pool.Candidates[i].Breaker.State(now) != breaker.Closed
 	switch x.Ruling.Reason {

@@ -72,7 +72,7 @@ type Pool struct {
 
 // hot is what planning asks of every candidate, however well it is.
 type hot struct {
-	health *health.Handle
+	health health.Handle
 	gate   *gate.Handle
 }
 
@@ -177,7 +177,7 @@ func (b *Board) compile(combo *gateway.Combo, key poolKey) *Pool {
 	pool.Connections = ids.count("c/")
 	pool.Queue = lineOf(pool.Candidates, b.Snapshot)
 	for i, c := range pool.Candidates {
-		pool.hot = append(pool.hot, hot{c.Health, c.Gate})
+		pool.hot = append(pool.hot, hot{*c.Health, c.Gate})
 		pool.walkers = append(pool.walkers, next.Candidate{ID: i, Target: c.Target, Provider: c.Provider,
 			Connection: c.Connection, Account: c.Account, Model: c.Model})
 	}

@@ -181,10 +181,10 @@ func (h *Handle) onTrial(ask *resilience.Ask) bool {
 }
 
 // Free is a quick yes: neither a cap nor AIMD nor the cap of the unproven can say no, so Peek would allow. False says
-// nothing: ask Peek.
-func (h *Handle) Free() bool {
+// nothing: ask Peek. proven is what the caller knows of the candidate; false = nothing.
+func (h *Handle) Free(proven bool) bool {
 	return (!h.capped || !h.full()) && !h.always && h.account.state.Load() == nil &&
-		(h.trials <= 0 || h.model.n.Load() < int64(h.trials))
+		(proven || h.trials <= 0 || h.model.n.Load() < int64(h.trials))
 }
 
 func (h *Handle) isProven(now time.Time) bool { return h.proven == nil || h.proven(now) }

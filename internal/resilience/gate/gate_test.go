@@ -302,7 +302,7 @@ func TestGateProperties(t *testing.T) {
 				h := rapid.SampledFrom(handles).Draw(t, "handle")
 				a := &resilience.Ask{PoolSize: 4, PoolProven: rapid.Bool().Draw(t, "proven"), Waited: time.Duration(draw("waited")) * sec}
 				ok := h.Peek(a, now).OK()
-				if h.Free() && !ok {
+				if h.Free(false) && !ok {
 					t.Fatal("Free, but Peek says no")
 				}
 				p, _ := h.Allow(t.Context(), a, now)

@@ -18,7 +18,10 @@ func score(it *Item) float64 {
 	if it.Silent > 0 && it.InFlight > 0 {
 		success *= 1 - 0.5*min(it.Silent/float64(it.InFlight), 1)
 	}
-	s := max(success, healthFloor) / (1 + float64(it.InFlight)/float64(max(it.Limit, 1)))
+	s := max(success, healthFloor)
+	if it.InFlight > 0 { // most are idle, and a division costs more than all the rest
+		s /= 1 + float64(it.InFlight)/float64(max(it.Limit, 1))
+	}
 	if it.Weak {
 		s /= 2
 	}
@@ -35,8 +38,12 @@ const trickle = 20
 // 10 % jitter, so that many workers do not all spill onto the same second-best. In a small pool the two are often both
 // bad: then the best is taken, but for a trickle.
 func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
-	var buf [inline]uint64
-	keys := buf[:0]
+	var few [16]uint64 // a target has few connections as a rule, and the larger buffer has to be cleared first
+	keys := few[:0]
+	if len(items) > len(few) {
+		var buf [inline]uint64
+		keys = buf[:0]
+	}
 	eligible := 0
 	var luck uint64 // one draw is enough for three items
 	for i := range items {
