@@ -28,6 +28,7 @@ type simulateCmd struct {
 	Short    bool     `help:"The scenario's short form."`
 	JSON     bool     `help:"Print the reports as JSON: one object, or an array when several policies are given."`
 	HTML     string   `help:"Also write a page with plots." type:"path" placeholder:"FILE"`
+	Profile  string   `help:"Write a CPU profile to this file, and allocations to FILE.allocs, for go tool pprof." placeholder:"FILE"`
 }
 
 // Run exits with 0 when everything holds, 1 when not, 2 on misuse.
@@ -36,7 +37,14 @@ func (c *simulateCmd) Run(ctx context.Context, o *out) error {
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(400) // nothing of a simulation lives long
+	if c.Profile != "" {
+		stop, err := profile(c.Profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	debug.SetGCPercent(200) // nothing of a simulation lives long
 	// In virtual time one thing happens after the other. A second processor would find next to nothing to do, and handing
 	// each step over to it would cost more than the step.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
