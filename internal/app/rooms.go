@@ -39,7 +39,7 @@ type rooms struct {
 	affinity *affinity.Room
 	ability  *ability.Room
 	lane     *lane.Room
-	changes  resilience.Changes // of breaker, cooldown, lockout and rate, for planning
+	changes  resilience.Changes // of breaker, cooldown, lockout, gate and rate, for planning
 
 	mu         sync.Mutex
 	strategies map[string]*strategy.State
@@ -70,7 +70,7 @@ func newRooms(set *config.Settings, e events) *rooms {
 		}})
 	r.cooldown = cooldown.New(cooldown.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
 	r.lockout = lockout.New(lockout.Options{Keep: e.keep, Changes: &r.changes, OnChange: changed, Rand: rand.Float64})
-	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake})
+	r.gate = gate.New(gate.Options{OnFree: r.queues.Wake, Changes: &r.changes})
 	r.rate = rate.New(rate.Options{Keep: e.keep, Changes: &r.changes, OnFree: r.queues.Wake})
 	r.ability = ability.New(ability.Options{Keep: e.keep})
 	r.lane = lane.New(lane.Options{OnChange: e.changed})

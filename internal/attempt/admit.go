@@ -99,8 +99,8 @@ func untouched(now time.Time) gateway.Outcome {
 // untriedLeft reports whether there is somewhere better to go than id: a runnable candidate that this request has not
 // tried; or, while id has yet to show that it answers at all, one that is known to answer and is only busy.
 func (r *run) untriedLeft(id int) bool {
-	for i := range r.plan.Ranked {
-		if c := &r.plan.Ranked[i]; c.ID != id && c.Ruling.OK() && r.lastOf(c.ID) == nil {
+	for _, c := range r.plan.Ranked {
+		if c.ID != id && c.Ruling.OK() && r.lastOf(c.ID) == nil {
 			return true
 		}
 	}
@@ -115,8 +115,7 @@ func (r *run) untriedLeft(id int) bool {
 // it is runnable, or full or paced, or out for no longer than one wait may last; or nothing is known of it either, because
 // as many requests as may are trying it just now.
 func (r *run) busyLeft(id int, now time.Time) bool {
-	for i := range r.plan.Ranked {
-		c := &r.plan.Ranked[i]
+	for _, c := range r.plan.Ranked {
 		trial := c.Ruling.Verdict == resilience.Delayed && c.Ruling.Reason == gateway.Unproven
 		if c.ID == id || !trial && !r.job.Pool.Candidates[c.ID].Health.Proven(now) {
 			continue

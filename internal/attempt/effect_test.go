@@ -299,7 +299,7 @@ func TestEffectsOnTheWalk(t *testing.T) {
 		o := outcome(k)
 		o.BeganAt, o.EndedAt = t0, t0.Add(time.Second)
 		s := next.State{Config: next.Config{AttemptLimit: 10}, Now: o.EndedAt, BeganAt: t0, Tokens: 9,
-			Candidates: []next.Candidate{{ID: 0, Health: 1}, {ID: 1, Target: 1, Provider: 1, Connection: 1, Account: 1, Model: 1, Health: 1}},
+			Candidates: []*next.Candidate{{ID: 0, Health: 1}, {ID: 1, Target: 1, Provider: 1, Connection: 1, Account: 1, Model: 1, Health: 1}},
 			History:    []next.Try{{Outcome: o}}}
 		if stops := next.Decide(&s).Do == next.Fail; stops != row.Stops && k != gateway.Success {
 			t.Errorf("%s: stops %t, the table says %t", k, stops, row.Stops)

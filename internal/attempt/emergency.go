@@ -87,8 +87,8 @@ func (r *run) mayFallBack(why gateway.Reason) bool {
 	if why == gateway.QueueFull {
 		return true // perhaps before anything was planned
 	}
-	for i := range r.plan.Ranked {
-		if r.plan.Ranked[i].Ruling.Layer != gateway.LayerRoute {
+	for _, c := range r.plan.Ranked {
+		if c.Ruling.Layer != gateway.LayerRoute {
 			return true
 		}
 	}

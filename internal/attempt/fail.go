@@ -192,9 +192,9 @@ func (r *run) nothingTried(why gateway.Reason, d *gateway.Diagnostics) *gateway.
 }
 
 // unserved reports whether all candidates are out because they do not have what was asked for.
-func unserved(candidates []next.Candidate) bool {
-	for i := range candidates {
-		if c := &candidates[i]; c.Ruling.Reason != gateway.ModelLockout || c.Cause != gateway.ModelUnavailable {
+func unserved(candidates []*next.Candidate) bool {
+	for _, c := range candidates {
+		if c.Ruling.Reason != gateway.ModelLockout || c.Cause != gateway.ModelUnavailable {
 			return false
 		}
 	}
@@ -202,7 +202,7 @@ func unserved(candidates []next.Candidate) bool {
 }
 
 // nothingRuns is the error for candidates that are all out.
-func nothingRuns(candidates []next.Candidate, d *gateway.Diagnostics) *gateway.Error {
+func nothingRuns(candidates []*next.Candidate, d *gateway.Diagnostics) *gateway.Error {
 	n := layers(candidates)
 	e := &gateway.Error{Code: gateway.AllCoolingDown}
 	switch {
@@ -236,9 +236,8 @@ func (r *run) emptyPool(d *gateway.Diagnostics) *gateway.Error {
 // refused, and those out for a cause that is over by itself.
 type layerCount struct{ all, breaker, refused, transient int }
 
-func layers(candidates []next.Candidate) (n layerCount) {
-	for i := range candidates {
-		c := &candidates[i]
+func layers(candidates []*next.Candidate) (n layerCount) {
+	for _, c := range candidates {
 		if c.Ruling.OK() || c.Ruling.Reason == gateway.ObjectElsewhere {
 			continue
 		}

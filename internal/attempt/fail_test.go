@@ -35,8 +35,8 @@ func TestDeadlineKeepsUpstreamStatus(t *testing.T) {
 
 // TestRefusedKeysAreNoRateLimit: while refused keys rest, a client must not be told that it asks too often.
 func TestRefusedKeysAreNoRateLimit(t *testing.T) {
-	out := func(layer gateway.Layer, reason gateway.Reason, cause gateway.Kind) next.Candidate {
-		return next.Candidate{Cause: cause, Ruling: resilience.Ruling{Verdict: resilience.Forbidden, Layer: layer, Reason: reason}}
+	out := func(layer gateway.Layer, reason gateway.Reason, cause gateway.Kind) *next.Candidate {
+		return &next.Candidate{Cause: cause, Ruling: resilience.Ruling{Verdict: resilience.Forbidden, Layer: layer, Reason: reason}}
 	}
 	refused := out(gateway.LayerCooldown, gateway.ConnectionCooldown, gateway.AuthError)
 	limited := out(gateway.LayerCooldown, gateway.ConnectionCooldown, gateway.RateLimited)
@@ -45,15 +45,15 @@ func TestRefusedKeysAreNoRateLimit(t *testing.T) {
 	d := &gateway.Diagnostics{PoolSize: 2, Earliest: time.Unix(1e9, 0)}
 	for _, x := range []struct {
 		name string
-		list []next.Candidate
+		list []*next.Candidate
 		code gateway.Code
 	}{
-		{"refused", []next.Candidate{refused, refused}, gateway.AllCoolingDown},
-		{"limited", []next.Candidate{limited, limited}, gateway.ModelCooldown},
-		{"locked", []next.Candidate{locked, limited}, gateway.ModelCooldown},
-		{"refused and limited", []next.Candidate{refused, limited}, gateway.AllCoolingDown},
-		{"open", []next.Candidate{open, open}, gateway.ProviderCircuitOpen},
-		{"open and refused", []next.Candidate{open, refused}, gateway.AllCoolingDown},
+		{"refused", []*next.Candidate{refused, refused}, gateway.AllCoolingDown},
+		{"limited", []*next.Candidate{limited, limited}, gateway.ModelCooldown},
+		{"locked", []*next.Candidate{locked, limited}, gateway.ModelCooldown},
+		{"refused and limited", []*next.Candidate{refused, limited}, gateway.AllCoolingDown},
+		{"open", []*next.Candidate{open, open}, gateway.ProviderCircuitOpen},
+		{"open and refused", []*next.Candidate{open, refused}, gateway.AllCoolingDown},
 	} {
 		if e := nothingRuns(x.list, d); e.Code != x.code {
 			t.Errorf("%s: %s, must be %s", x.name, e.Code, x.code)

@@ -90,8 +90,8 @@ func (r *run) queueTimeout() *gateway.Error {
 // only reports whether one reason alone is what holds the request back.
 func (r *run) only(why gateway.Reason) bool {
 	found := false
-	for i := range r.plan.Ranked {
-		if c := &r.plan.Ranked[i]; c.Ruling.Verdict == resilience.Delayed {
+	for _, c := range r.plan.Ranked {
+		if c.Ruling.Verdict == resilience.Delayed {
 			if c.Ruling.Reason != why {
 				return false
 			}

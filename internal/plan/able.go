@@ -6,7 +6,6 @@ import (
 
 	"spillway/internal/attempt/next"
 	"spillway/internal/gateway"
-	"spillway/internal/resilience"
 )
 
 // wish is what a request asks of a model, as far as models are known to refuse it.
@@ -41,7 +40,7 @@ func (pl *Plan) limitTools(now time.Time) {
 	}
 	fits := false
 	for i, c := range pl.Pool.Candidates {
-		if pl.rulings[i].Layer != gateway.LayerRoute {
+		if pl.walkers[i].Ruling.Layer != gateway.LayerRoute {
 			most, _ := c.Ability.Tools(now)
 			fits = fits || most == 0 || n <= most
 		}
@@ -50,7 +49,7 @@ func (pl *Plan) limitTools(now time.Time) {
 		return
 	}
 	for i, c := range pl.Pool.Candidates {
-		r := &pl.rulings[i]
+		r := &pl.walkers[i].Ruling
 		most, until := c.Ability.Tools(now)
 		if most == 0 || n <= most || r.Layer == gateway.LayerRoute {
 			continue
@@ -58,7 +57,7 @@ func (pl *Plan) limitTools(now time.Time) {
 		if r.OK() && !r.Probe {
 			pl.Open--
 		}
-		*r = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.ToolLimit, Until: until}
+		pl.bar(i, gateway.ToolLimit, until)
 	}
 }
 
@@ -66,7 +65,7 @@ func (pl *Plan) limitTools(now time.Time) {
 func (pl *Plan) demote(now time.Time) {
 	pl.Demoted = pl.Demoted[:0]
 	asked := func(feature string) bool { return pl.wish.asks(pl.wish.env, feature) }
-	var last []next.Candidate
+	var last []*next.Candidate
 	at := 0
 	for _, x := range pl.Ranked {
 		c := pl.Pool.Candidates[x.ID]

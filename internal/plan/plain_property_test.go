@@ -176,8 +176,8 @@ func TestPlainIsTrue(t *testing.T) {
 			used.Make(&ask, nil, p.now)
 			fresh.Make(&again, nil, p.now)
 			for i, c := range p.pool.Candidates {
-				if used.rulings[i] != fresh.rulings[i] {
-					rt.Fatalf("candidate %d: the used plan says %+v, a fresh one %+v", i, used.rulings[i], fresh.rulings[i])
+				if used.walkers[i].Ruling != fresh.walkers[i].Ruling {
+					rt.Fatalf("candidate %d: the used plan says %+v, a fresh one %+v", i, used.walkers[i].Ruling, fresh.walkers[i].Ruling)
 				}
 				later := p.now.Add(time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(rt, "later")))
 				for _, h := range []interface {

@@ -15,9 +15,9 @@ import (
 // Make fills it again before every attempt.
 type Plan struct {
 	Pool   *Pool
-	Ranked []next.Candidate // best first
-	Proven bool             // some candidate has given first content lately
-	Open   int              // candidates that are runnable without being on trial
+	Ranked []*next.Candidate // best first; they are the plan's and change with the next Make
+	Proven bool              // some candidate has given first content lately
+	Open   int               // candidates that are runnable without being on trial
 
 	// Returns tells that the session could have stayed, but went back to a higher target.
 	Returns bool
@@ -30,26 +30,32 @@ type Plan struct {
 	Demoted []Demoted
 	wish    wish
 
-	rulings []resilience.Ruling
-	seen    uint64          // changes of the rooms when plain was filled, plus one
-	plain   []bool          // per candidate: breaker, cooldown, lockout and rates allow everybody until the next change
-	free    []bool          // per candidate: the gate has nothing against it
-	items   []strategy.Item // per candidate
+	// Per candidate: how the walk and how the strategies see it. What does not change is filled in once.
+	walkers []next.Candidate
+	items   []strategy.Item
 	inner   []strategy.Item // per target
-	order   []int
-	within  []int
-	rng     *rand.Rand
+
+	seen   uint64 // changes of the rooms when plain and steady were filled, plus one
+	plain  []bool // per candidate: breaker, cooldown, lockout and rates allow everybody until the next change
+	steady []bool // per candidate: and so does the gate, but for the cap of the unproven
+	doubt  []int  // the candidates that had to be asked
+
+	order  []int
+	within []int
+	rng    *rand.Rand
 }
 
 func newPlan(p *Pool) *Plan {
 	n := len(p.Candidates)
 	pl := &Plan{
-		Pool: p, Ranked: make([]next.Candidate, 0, n), rulings: make([]resilience.Ruling, n), plain: make([]bool, n), free: make([]bool, n),
-		items: make([]strategy.Item, n), inner: make([]strategy.Item, len(p.targets)),
+		Pool: p, Ranked: make([]*next.Candidate, 0, n), walkers: make([]next.Candidate, n), items: make([]strategy.Item, n),
+		inner: make([]strategy.Item, len(p.targets)), plain: make([]bool, n), steady: make([]bool, n), doubt: make([]int, 0, n),
 		order: make([]int, 0, len(p.targets)), within: make([]int, 0, n),
 		rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), home: -1, pin: -1,
 	}
 	for i, c := range p.Candidates {
+		pl.walkers[i] = next.Candidate{ID: i, Target: c.Target, Provider: c.Provider, Connection: c.Connection, Account: c.Account,
+			Model: c.Model}
 		pl.items[i].Weight, pl.items[i].Priority = c.weight, c.priority
 	}
 	return pl
@@ -68,7 +74,7 @@ func (pl *Plan) Close() {
 // depends on the pool: PoolSize, PoolProven and, candidate by candidate, Fallbacks.
 func (pl *Plan) Make(ask *resilience.Ask, allowed func(*gateway.Connection) bool, now time.Time) {
 	pl.look(ask, allowed, now)
-	pl.rank(now)
+	pl.rank()
 	if !pl.ignorant() {
 		pl.demote(now)
 	}
@@ -77,36 +83,16 @@ func (pl *Plan) Make(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 // look peeks in two passes. Whether a candidate on trial (a due breaker, an account to be checked again) may be used
 // depends on whether the request could still fall back, so what is plainly runnable is counted first.
 func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool, now time.Time) {
-	pool := pl.Pool
-	ask.PoolSize, pl.Proven, pl.Open = len(pool.Candidates), false, 0
-	for i := range pool.hot {
-		h := &pool.hot[i]
-		v := h.health.View(now)
-		pl.Proven = pl.Proven || v.Proven
-		it := &pl.items[i]
-		it.Success, it.Silent, it.InFlight, it.Limit = v.Success, v.Silent, v.InFlight, h.gate.Limit(now)
-		pl.free[i] = h.gate.Free(v.Proven)
-	}
-	ask.PoolProven = pl.Proven
-	ask.Fallbacks = 1
 	pl.settle()
+	pl.glance(allowed, now)
+	ask.PoolSize, ask.PoolProven, ask.Fallbacks = len(pl.Pool.Candidates), pl.Proven, 1
 	again := false
-	for i, c := range pool.Candidates {
-		r := &pl.rulings[i]
-		if allowed != nil && !allowed(c.Candidate.Connection) {
-			*r = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.Unavailable}
-			continue
-		}
-		if pl.pin >= 0 && c.Connection != pl.pin {
-			*r = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: gateway.ObjectElsewhere}
-			continue
-		}
+	for _, i := range pl.doubt {
+		r := &pl.walkers[i].Ruling
 		if pl.plain[i] {
-			if *r = (resilience.Ruling{}); !pl.free[i] {
-				*r = pool.hot[i].gate.Peek(ask, now)
-			}
+			*r = pl.Pool.hot[i].gate.Peek(ask, now)
 		} else {
-			c.peek(r, ask, now)
+			pl.Pool.Candidates[i].peek(r, ask, now)
 		}
 		switch {
 		case !r.OK():
@@ -124,14 +110,13 @@ func (pl *Plan) look(ask *resilience.Ask, allowed func(*gateway.Connection) bool
 	if again || pl.Open == 0 {
 		pl.lookAgain(ask, now)
 	}
-	for i := range pl.items {
-		r := &pl.rulings[i]
-		pl.items[i].Eligible, pl.items[i].Weak = r.OK(), r.Weak || r.Probe
+	for _, i := range pl.doubt {
+		pl.note(i, now)
 	}
 }
 
 // settle finds out which candidates are plain, when a room has changed since it last did. Most of the time nothing has:
-// then three of four questions per candidate need not be asked.
+// then four of five questions per candidate need not be asked.
 func (pl *Plan) settle() {
 	now := pl.Pool.changes.Count() + 1 // read first: a change that comes meanwhile is found at the next look
 	if pl.seen == now {
@@ -140,14 +125,78 @@ func (pl *Plan) settle() {
 	pl.seen = now
 	for i, c := range pl.Pool.Candidates {
 		pl.plain[i] = c.Breaker.Plain() && c.Cooldown.Plain() && c.Lockout.Plain() && c.Rate.Plain()
+		pl.steady[i] = pl.plain[i] && c.Gate.Plain()
+		pl.items[i].Limit = c.Gate.Limit(time.Time{}) // of the others it is asked every time
+	}
+}
+
+// glance sees how well every candidate is, says yes to those that nothing can be held against, no to those that this
+// request must not use, and leaves the others in doubt.
+func (pl *Plan) glance(allowed func(*gateway.Connection) bool, now time.Time) {
+	pl.Proven, pl.Open, pl.doubt = false, 0, pl.doubt[:0]
+	picky := allowed != nil || pl.pin >= 0
+	for i := range pl.Pool.hot {
+		h, it, w := &pl.Pool.hot[i], &pl.items[i], &pl.walkers[i]
+		v := h.health.View(now)
+		pl.Proven = pl.Proven || v.Proven
+		it.Success, it.Silent, it.InFlight, w.Health = v.Success, v.Silent, v.InFlight, v.Success
+		free := pl.steady[i] && (v.Proven || h.gate.Untried())
+		if !pl.steady[i] {
+			it.Limit = h.gate.Limit(now)
+			free = pl.plain[i] && h.gate.Free(v.Proven)
+		}
+		w.Trial, w.Cause = false, 0
+		switch {
+		case picky && !pl.may(i, allowed):
+		case free:
+			w.Ruling = resilience.Ruling{}
+			it.Eligible, it.Weak = true, false
+			pl.Open++
+		default:
+			pl.doubt = append(pl.doubt, i)
+		}
+	}
+}
+
+// may reports whether this request may use candidate i at all; if not, that is the ruling.
+func (pl *Plan) may(i int, allowed func(*gateway.Connection) bool) bool {
+	c := pl.Pool.Candidates[i]
+	switch {
+	case allowed != nil && !allowed(c.Candidate.Connection):
+		pl.bar(i, gateway.Unavailable, time.Time{})
+	case pl.pin >= 0 && c.Connection != pl.pin:
+		pl.bar(i, gateway.ObjectElsewhere, time.Time{})
+	default:
+		return true
+	}
+	return false
+}
+
+// bar leaves candidate i out of this request, whatever the rooms say.
+func (pl *Plan) bar(i int, why gateway.Reason, until time.Time) {
+	pl.walkers[i].Ruling = resilience.Ruling{Verdict: resilience.Forbidden, Layer: gateway.LayerRoute, Reason: why, Until: until}
+	pl.items[i].Eligible, pl.items[i].Weak = false, false
+}
+
+// note passes the ruling of a candidate that was in doubt on to strategies and walk.
+func (pl *Plan) note(i int, now time.Time) {
+	w, c := &pl.walkers[i], pl.Pool.Candidates[i]
+	r := &w.Ruling
+	pl.items[i].Eligible, pl.items[i].Weak = r.OK(), r.Weak || r.Probe
+	w.Trial = r.Probe && c.Breaker.State(now) != breaker.Closed
+	switch r.Reason {
+	case gateway.ConnectionCooldown:
+		w.Cause = c.Cooldown.Cause(now)
+	case gateway.ModelLockout:
+		w.Cause = c.Lockout.Cause(now)
 	}
 }
 
 // lookAgain asks anew where the answer depends on how many others can run. With nothing plainly runnable what was
 // forbidden may be a trial that is not for requests with an alternative.
 func (pl *Plan) lookAgain(ask *resilience.Ask, now time.Time) {
-	for i, c := range pl.Pool.Candidates {
-		r := &pl.rulings[i]
+	for _, i := range pl.doubt {
+		c, r := pl.Pool.Candidates[i], &pl.walkers[i].Ruling
 		if r.Layer == gateway.LayerRoute {
 			continue // this caller may not use it, whatever the rooms say
 		}
@@ -159,14 +208,14 @@ func (pl *Plan) lookAgain(ask *resilience.Ask, now time.Time) {
 
 // Fallbacks is how many other candidates could take over from candidate id now.
 func (pl *Plan) Fallbacks(id int) int {
-	if r := pl.rulings[id]; r.OK() && !r.Probe {
+	if r := &pl.walkers[id].Ruling; r.OK() && !r.Probe {
 		return max(pl.Open-1, 0) // what runs for want of another was not counted
 	}
 	return pl.Open
 }
 
 // Ruling is what the last look said of candidate id.
-func (pl *Plan) Ruling(id int) resilience.Ruling { return pl.rulings[id] }
+func (pl *Plan) Ruling(id int) resilience.Ruling { return pl.walkers[id].Ruling }
 
 // Peek asks the layers in their order; the first that does not allow names itself. A delay is only the answer when no
 // layer forbids.
@@ -215,7 +264,7 @@ func forbids(out *resilience.Ruling, r resilience.Ruling) bool {
 }
 
 // rank orders targets by the combo's strategy and connections inside a target by the provider's.
-func (pl *Plan) rank(now time.Time) {
+func (pl *Plan) rank() {
 	pool := pl.Pool
 	pl.Ranked = pl.Ranked[:0]
 	for t := range pool.targets {
@@ -236,7 +285,7 @@ func (pl *Plan) rank(now time.Time) {
 			toFront(pl.within, pl.home-run.from)
 		}
 		for _, w := range pl.within {
-			pl.append(run.from+w, now)
+			pl.Ranked = append(pl.Ranked, &pl.walkers[run.from+w])
 		}
 	}
 }
@@ -261,22 +310,6 @@ func (pl *Plan) summary(out *strategy.Item, run *target) {
 			best = rest
 			out.Success, out.Silent, out.InFlight, out.Limit, out.Weak = it.Success, it.Silent, it.InFlight, it.Limit, it.Weak
 		}
-	}
-}
-
-func (pl *Plan) append(i int, now time.Time) {
-	n := len(pl.Ranked)
-	pl.Ranked = pl.Ranked[:n+1] // its capacity is that of the pool
-	x, w := &pl.Ranked[n], &pl.Pool.walkers[i]
-	x.ID, x.Target, x.Provider, x.Connection, x.Account, x.Model = w.ID, w.Target, w.Provider, w.Connection, w.Account, w.Model
-	x.Cause = 0
-	x.Ruling, x.Health = pl.rulings[i], pl.items[i].Success
-	x.Trial = x.Ruling.Probe && pl.Pool.Candidates[i].Breaker.State(now) != breaker.Closed
-	switch x.Ruling.Reason {
-	case gateway.ConnectionCooldown:
-		x.Cause = pl.Pool.Candidates[i].Cooldown.Cause(now)
-	case gateway.ModelLockout:
-		x.Cause = pl.Pool.Candidates[i].Lockout.Cause(now)
 	}
 }
 

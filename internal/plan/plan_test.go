@@ -92,7 +92,7 @@ func TestCauseOfALockout(t *testing.T) {
 	pool.Candidates[0].learn(t, left(10), gateway.Outcome{Kind: gateway.ModelUnavailable, Scope: gateway.ScopeModel, Status: 404}, t0)
 	pl := make1(pool.Open(), left(10), at(2*time.Second))
 	defer pl.Close()
-	i := slices.IndexFunc(pl.Ranked, func(c next.Candidate) bool { return c.ID == 0 })
+	i := slices.IndexFunc(pl.Ranked, func(c *next.Candidate) bool { return c.ID == 0 })
 	if c := pl.Ranked[i]; c.Ruling.Layer != gateway.LayerLockout || c.Cause != gateway.ModelUnavailable {
 		t.Errorf("%+v", c)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"spillway/internal/attempt/next"
 	"spillway/internal/catalog"
 	"spillway/internal/gateway"
 	"spillway/internal/resilience"
@@ -62,7 +61,6 @@ type Pool struct {
 	home     map[place]int  // candidates by what a session is bound to
 	conns    map[string]int // Candidate.Connection by identity
 	targets  []target
-	walkers  []next.Candidate // the candidates as the walk knows them, without what changes
 	strategy strategy.Kind
 	sticky   int // uses of one target in a row before the strategy moves on; below 2 it always does
 	state    *strategy.State
@@ -176,10 +174,8 @@ func (b *Board) compile(combo *gateway.Combo, key poolKey) *Pool {
 	}
 	pool.Connections = ids.count("c/")
 	pool.Queue = lineOf(pool.Candidates, b.Snapshot)
-	for i, c := range pool.Candidates {
+	for _, c := range pool.Candidates {
 		pool.hot = append(pool.hot, hot{*c.Health, c.Gate})
-		pool.walkers = append(pool.walkers, next.Candidate{ID: i, Target: c.Target, Provider: c.Provider,
-			Connection: c.Connection, Account: c.Account, Model: c.Model})
 	}
 	pool.reuse.New = func() any { return newPlan(pool) }
 	return pool

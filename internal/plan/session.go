@@ -27,7 +27,7 @@ func (pl *Plan) Pinned() bool { return pl.pin >= 0 }
 // leave what the upstream has cached; of one that has a preference, it is when little is cached.
 func (pl *Plan) stay() int {
 	pl.Returns = false
-	if r := &pl.rulings[pl.home]; !r.OK() || r.Probe {
+	if r := &pl.walkers[pl.home].Ruling; !r.OK() || r.Probe {
 		return -1
 	}
 	own := pl.Pool.Candidates[pl.home].Target

@@ -63,10 +63,10 @@ type State struct {
 	Now          time.Time
 	BeganAt      time.Time
 	Deadline     time.Time
-	Candidates   []Candidate // in rank order
-	History      []Try       // in order of dispatch
-	LastSuccess  time.Time   // of the pool, any request; zero = never
-	Tokens       float64     // retry budget of the pool
+	Candidates   []*Candidate // in rank order; only read
+	History      []Try        // in order of dispatch
+	LastSuccess  time.Time    // of the pool, any request; zero = never
+	Tokens       float64      // retry budget of the pool
 	TokenIn      time.Duration
 	Waits        int // waits for transient reasons so far
 	WaitedFor    time.Duration
@@ -166,8 +166,8 @@ func (s *State) last() *Try {
 // anyFits reports whether some candidate has another model with a larger or unknown window: the same model is never
 // sent the same too long prompt again.
 func (s *State) anyFits(last *Try) bool {
-	for i := range s.Candidates {
-		if s.fits(&s.Candidates[i]) && s.Candidates[i].Model != last.Model {
+	for _, c := range s.Candidates {
+		if s.fits(c) && c.Model != last.Model {
 			return true
 		}
 	}
@@ -200,8 +200,8 @@ func (s *State) refusedBefore(last *Try) bool {
 }
 
 func (s *State) anyOtherTarget(last *Try) bool {
-	for i := range s.Candidates {
-		if s.Candidates[i].Target != last.Target {
+	for _, c := range s.Candidates {
+		if c.Target != last.Target {
 			return true
 		}
 	}
@@ -294,9 +294,9 @@ func (s *State) firstOf(t *Try) *Try {
 }
 
 func (s *State) find(id int) *Candidate {
-	for i := range s.Candidates {
-		if s.Candidates[i].ID == id {
-			return &s.Candidates[i]
+	for _, c := range s.Candidates {
+		if c.ID == id {
+			return c
 		}
 	}
 	return nil

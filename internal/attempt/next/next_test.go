@@ -204,8 +204,8 @@ func (g *game) sameAccount(a, b int) *game { g.find(b).Account = g.find(a).Accou
 
 // rankedLast moves a candidate to the end of the order.
 func (g *game) rankedLast(id int) *game {
-	c := *g.find(id)
-	g.Candidates = append(slices.DeleteFunc(g.Candidates, func(x Candidate) bool { return x.ID == id }), c)
+	c := g.find(id)
+	g.Candidates = append(slices.DeleteFunc(g.Candidates, func(x *Candidate) bool { return x.ID == id }), c)
 	return g
 }
 
@@ -305,7 +305,7 @@ func TestThirtyRefusedKeys(t *testing.T) {
 // TestP48ExactAttempts: an upstream that always fails gets the attempts of the budget, not a multiple of it.
 func TestP48ExactAttempts(t *testing.T) {
 	for limit := 1; limit <= 12; limit++ {
-		for _, p := range [][]Candidate{pool("a"), pool("aaa"), pool("aa", "bb", "cc"), pool("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m")} {
+		for _, p := range [][]*Candidate{pool("a"), pool("aaa"), pool("aa", "bb", "cc"), pool("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m")} {
 			cfg := ordered(settings())
 			cfg.AttemptLimit = limit
 			if n := newGame(cfg, p).play(func(*Candidate) end { return fault503 }); n != limit {

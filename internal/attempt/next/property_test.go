@@ -21,12 +21,12 @@ var ends = []end{answered, fault503, reset, timeout, slow, stall, empty, limited
 	{kind: gateway.CreditsExhausted, scope: gateway.ScopeAccount}, {kind: gateway.InvalidResult}}
 
 // drawPool is any pool; rank order is any order.
-func drawPool(t *rapid.T) []Candidate {
-	var c []Candidate
+func drawPool(t *rapid.T) []*Candidate {
+	var c []*Candidate
 	small := rapid.IntRange(0, 4)
 	for id := range rapid.IntRange(0, 14).Draw(t, "candidates") {
 		conn := small.Draw(t, "connection") + 5*small.Draw(t, "more")
-		c = append(c, Candidate{ID: id, Target: small.Draw(t, "target"), Provider: conn % 4, Connection: conn,
+		c = append(c, &Candidate{ID: id, Target: small.Draw(t, "target"), Provider: conn % 4, Connection: conn,
 			Account: conn / 2, Model: small.Draw(t, "model"), Health: rapid.Float64Range(0, 1).Draw(t, "health")})
 	}
 	return c
@@ -45,8 +45,7 @@ func drawConfig(t *rapid.T) Config {
 // weather draws rulings anew; rank order changes with it.
 func (g *game) weather(t *rapid.T) {
 	g.Candidates = rapid.Permutation(g.Candidates).Draw(t, "rank")
-	for i := range g.Candidates {
-		c := &g.Candidates[i]
+	for _, c := range g.Candidates {
 		c.Ruling, c.Cause = resilience.Ruling{}, 0
 		switch rapid.IntRange(0, 9).Draw(t, "ruling") {
 		case 0:
@@ -151,8 +150,8 @@ func (g *game) checkWait(t *rapid.T, step Step) {
 	if g.Tokens < 1 || step.Prefer > 0 {
 		return
 	}
-	for i := range g.Candidates {
-		if c := &g.Candidates[i]; c.Ruling.OK() && g.tries(c.ID) == 0 && g.restsUntil(c).IsZero() && g.usable(c) && (!step.Else || g.follows(c)) &&
+	for _, c := range g.Candidates {
+		if c.Ruling.OK() && g.tries(c.ID) == 0 && g.restsUntil(c).IsZero() && g.usable(c) && (!step.Else || g.follows(c)) &&
 			!(c.Trial && g.tooDear(c)) {
 			t.Fatalf("waits although %d is there: %+v", c.ID, step)
 		}
@@ -185,8 +184,7 @@ func (g *game) checkTry(t *rapid.T, step Step) {
 		t.Fatalf("an untried candidate waits: %+v", step)
 	}
 	untried := false
-	for i := range g.Candidates {
-		o := &g.Candidates[i]
+	for _, o := range g.Candidates {
 		untried = untried || o.ID != c.ID && g.tries(o.ID) == 0 && o.Ruling.OK() && g.usable(o) && !g.restsUntil(o).After(g.Now)
 	}
 	for i := range g.History {
@@ -225,8 +223,7 @@ func (g *game) checkReserve(t *rapid.T, c *Candidate) {
 	if len(g.History) == 0 || Left(&g.Config, g.History) > min(3, budget/3) || g.providerTried(c.Provider) == false {
 		return
 	}
-	for i := range g.Candidates {
-		o := &g.Candidates[i]
+	for _, o := range g.Candidates {
 		if !g.providerTried(o.Provider) && o.Ruling.OK() && g.usable(o) && !g.restsUntil(o).After(g.Now) {
 			t.Fatalf("an attempt kept for provider %d goes to %d again", o.Provider, c.Provider)
 		}

@@ -19,12 +19,12 @@ func settings() Config {
 
 // pool makes candidates: each string lists the connections of one target as provider letters, one letter per
 // connection; every target has a model of its own, every connection an account of its own.
-func pool(targets ...string) []Candidate {
-	var out []Candidate
+func pool(targets ...string) []*Candidate {
+	var out []*Candidate
 	for t, conns := range targets {
 		for _, p := range conns {
 			id := len(out)
-			out = append(out, Candidate{ID: id, Target: t, Provider: int(p), Connection: id, Account: id, Model: t, Health: 1})
+			out = append(out, &Candidate{ID: id, Target: t, Provider: int(p), Connection: id, Account: id, Model: t, Health: 1})
 		}
 	}
 	return out
@@ -53,7 +53,7 @@ type game struct {
 	State
 }
 
-func newGame(cfg Config, c []Candidate) *game {
+func newGame(cfg Config, c []*Candidate) *game {
 	return &game{State{Config: cfg, Now: t0, BeganAt: t0, Deadline: at(10 * time.Minute), Candidates: c, Tokens: 30,
 		Preferred: map[int]bool{}}}
 }

@@ -17,8 +17,7 @@ func (s *State) waitOrFail() Step {
 	delayed := Step{Do: WaitUntil, Why: gateway.WaitForSlot}
 	out := Step{Do: WaitUntil, Why: gateway.WaitForReturn, Transient: true}
 	var rested time.Time
-	for i := range s.Candidates {
-		c := &s.Candidates[i]
+	for _, c := range s.Candidates {
 		if !s.usable(c) {
 			continue
 		}

@@ -70,8 +70,7 @@ func (s *State) choose() (best, rest *Candidate) {
 	last := s.last()
 	var tail *Candidate
 	reserve := s.inReserve()
-	for i := range s.Candidates {
-		c := &s.Candidates[i]
+	for _, c := range s.Candidates {
 		if !s.runnable(c) {
 			continue
 		}
@@ -81,6 +80,9 @@ func (s *State) choose() (best, rest *Candidate) {
 		case s.follows(c):
 			if best == nil || s.closer(c, best, last) {
 				best = c
+			}
+			if !reserve && !prefersSibling(last) {
+				return best, nil // nothing that comes later can take its place
 			}
 		case s.toTail(c):
 			if tail == nil {
@@ -107,8 +109,7 @@ func (s *State) tooDear(probe *Candidate) bool {
 	if Left(&s.Config, s.History) > 1 {
 		return false
 	}
-	for i := range s.Candidates {
-		c := &s.Candidates[i]
+	for _, c := range s.Candidates {
 		if c.ID != probe.ID && s.usable(c) && (c.Ruling.Verdict == resilience.Delayed || !c.Ruling.OK() && s.worthWaiting(c)) {
 			return true
 		}
@@ -207,12 +208,17 @@ func quotaLike(k gateway.Kind) bool { return k == gateway.RateLimited || k == ga
 // closer prefers, among followers, another account of the target that just failed by account or connection scope; rank
 // decides otherwise, and candidates come in rank order.
 func (s *State) closer(c, best *Candidate, last *Try) bool {
+	return prefersSibling(last) && c.Target == last.Target && best.Target != last.Target
+}
+
+// prefersSibling reports whether what failed last is made good by another account or key of the same target.
+func prefersSibling(last *Try) bool {
 	if last == nil {
 		return false
 	}
 	switch last.Outcome.Scope {
 	case gateway.ScopeAccount, gateway.ScopeConnection, gateway.ScopeFamily:
-		return c.Target == last.Target && best.Target != last.Target
+		return true
 	}
 	return false
 }
@@ -267,8 +273,7 @@ func (s *State) toTail(c *Candidate) bool {
 	if n < 2 {
 		return false
 	}
-	for i := range s.Candidates {
-		o := &s.Candidates[i]
+	for _, o := range s.Candidates {
 		if s.failures(o.ID) == 0 && o.Health >= 0.5*c.Health && s.runnable(o) {
 			return true
 		}
@@ -319,8 +324,8 @@ func (s *State) inReserve() bool {
 
 // freshProvider is the best runnable candidate of a provider that this request has not tried.
 func (s *State) freshProvider() *Candidate {
-	for i := range s.Candidates {
-		if c := &s.Candidates[i]; !s.providerTried(c.Provider) && s.runnable(c) {
+	for _, c := range s.Candidates {
+		if !s.providerTried(c.Provider) && s.runnable(c) {
 			return c
 		}
 	}
@@ -354,8 +359,8 @@ func (s *State) holdFor(rest *Candidate) (Step, bool) {
 		return Step{}, false
 	}
 	step := Step{Do: WaitUntil, Why: gateway.WaitForSlot, Else: true}
-	for i := range s.Candidates {
-		if c := &s.Candidates[i]; c.Ruling.Verdict == resilience.Delayed && s.usable(c) && s.follows(c) {
+	for _, c := range s.Candidates {
+		if c.Ruling.Verdict == resilience.Delayed && s.usable(c) && s.follows(c) {
 			step.add(c)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"spillway/internal/gateway"
+	"spillway/internal/resilience"
 )
 
 // The machine of additive increase, multiplicative decrease: seed 001 sections 3.35 and 3.37, spec resilience.md
@@ -215,9 +216,8 @@ type account struct {
 	state atomic.Pointer[state] // nil = never engaged; replaced under Room.mu
 	// successAt is kept apart while nothing is engaged, so that the normal case allocates nothing. Unix nanoseconds.
 	successAt atomic.Int64
+	changes   *resilience.Changes
 }
-
-func newAccount() *account { return new(account) }
 
 func (a *account) limit(cfg AIMD, now time.Time) (int, bool) {
 	return effective(cfg, a.state.Load(), now)
@@ -236,12 +236,15 @@ func (a *account) load() state {
 
 // store publishes a state; one that is not engaged needs no room.
 func (a *account) store(s state) {
-	if s.engaged {
+	was := a.state.Load()
+	switch {
+	case s.engaged:
 		a.state.Store(&s)
-		return
-	}
-	if a.state.Load() != nil {
+	case was != nil:
 		a.state.Store(nil)
+	}
+	if s.engaged != (was != nil) {
+		a.changes.Note()
 	}
 }
 

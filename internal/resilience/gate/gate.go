@@ -24,13 +24,16 @@ type Options struct {
 	// OnFree is called, outside all locks, whenever something that was full or paced may run: a slot came back, or a
 	// first content arrived (which may prove a candidate). It must be quick and may be called from any goroutine.
 	OnFree func()
+	// Changes counts accounts that become plain, or cease to be; nil counts nothing.
+	Changes *resilience.Changes
 	// Keep is how many candidates that no snapshot holds any more are remembered; default 1024.
 	Keep int
 }
 
 // Room owns all counters. It is safe for concurrent use.
 type Room struct {
-	onFree func()
+	onFree  func()
+	changes *resilience.Changes
 
 	mu     sync.Mutex // guards every change of a counter, so that taking is all or nothing
 	global counter
@@ -70,6 +73,7 @@ func New(o Options) *Room {
 	}
 	return &Room{
 		onFree:    o.OnFree,
+		changes:   o.Changes,
 		providers: memory.NewIndex[gateway.ProviderID, counter](o.Keep, nil),
 		conns:     memory.NewIndex[string, counter](o.Keep, nil),
 		models:    memory.NewIndex[modelKey, counter](o.Keep, modelKey.clone),
@@ -118,7 +122,7 @@ func (r *Room) Bind(c gateway.Candidate, cfg Config, proven func(time.Time) bool
 	h.provider = r.providers.Get(provider, newCounter)
 	h.conn = r.conns.Get(id, newCounter)
 	h.model = r.models.Get(modelKey{id, c.Model}, func() *counter { return &counter{key: int(r.lastKey.Add(1))} })
-	h.account = r.accounts.Get(modelKey{memory.Account(c.Connection), c.Model}, newAccount)
+	h.account = r.accounts.Get(modelKey{memory.Account(c.Connection), c.Model}, func() *account { return &account{changes: r.changes} })
 	return h
 }
 
@@ -180,11 +184,16 @@ func (h *Handle) onTrial(ask *resilience.Ask) bool {
 	return limit > 0 && ask != nil && ask.PoolSize > 1 && h.model.n.Load() >= int64(limit)
 }
 
+// Plain reports that nothing but the cap of the unproven can say no until the next change, and that Limit stays the same.
+func (h *Handle) Plain() bool { return !h.capped && !h.always && h.account.state.Load() == nil }
+
+// Untried reports whether there is room for an attempt on a candidate that has not proven itself.
+func (h *Handle) Untried() bool { return h.trials <= 0 || h.model.n.Load() < int64(h.trials) }
+
 // Free is a quick yes: neither a cap nor AIMD nor the cap of the unproven can say no, so Peek would allow. False says
 // nothing: ask Peek. proven is what the caller knows of the candidate; false = nothing.
 func (h *Handle) Free(proven bool) bool {
-	return (!h.capped || !h.full()) && !h.always && h.account.state.Load() == nil &&
-		(proven || h.trials <= 0 || h.model.n.Load() < int64(h.trials))
+	return (!h.capped || !h.full()) && !h.always && h.account.state.Load() == nil && (proven || h.Untried())
 }
 
 func (h *Handle) isProven(now time.Time) bool { return h.proven == nil || h.proven(now) }

@@ -178,7 +178,7 @@ func (c *cell) status(k key, now time.Time) (resilience.Status, bool) {
 	if !c.used.Load() {
 		return resilience.Status{}, false
 	}
-	h := Handle{cell: c}
+	h := Handle{cell: c, seen: c.seen, cfg: c.cfg}
 	v, l := h.View(now), h.Learned(true, 0, now)
 	c.mu.Lock()
 	contentAt := c.state.contentAt

@@ -46,11 +46,12 @@ func New(o Options) *Room {
 
 // Bind returns the handle of a candidate. Handles of one key share everything; a handle stays valid for ever.
 func (r *Room) Bind(c gateway.Candidate) *Handle {
-	return &Handle{cell: r.cell(c)}
+	cell := r.cell(c)
+	return &Handle{cell: cell, seen: cell.seen, cfg: cell.cfg}
 }
 
 func (r *Room) cell(c gateway.Candidate) *cell {
-	return r.cells.Get(keyOf(c), func() *cell { return &cell{cfg: &r.cfg, state: newState()} })
+	return r.cells.Get(keyOf(c), func() *cell { return &cell{cfg: &r.cfg, seen: new(seen), state: newState()} })
 }
 
 // Reset forgets what was learned about a candidate; attempts in flight stay counted.
@@ -123,19 +124,27 @@ type Learned struct {
 	ThinksSilently bool
 }
 
-// Handle is the room bound to one candidate. It is safe for concurrent use.
-type Handle struct{ cell *cell }
+// Handle is the room bound to one candidate. It is safe for concurrent use and small enough to be copied.
+type Handle struct {
+	cell *cell
+	seen *seen   // the cell's
+	cfg  *Config // the room's
+}
+
+// seen is what View answers without the lock, published after every change. It lies apart from its cell, which is large:
+// planning looks at every candidate, and of these four share a cache line.
+type seen struct {
+	// calm is the instant (Unix nanoseconds) of the last sign of life, 0 = none yet, alwaysAlive while something delivers;
+	// needsLock when an attempt is without content or the success rate is below 1, because then the answer depends on more.
+	calm   atomic.Int64
+	flying atomic.Int64
+}
 
 // cell is everything about one key.
 type cell struct {
 	cfg  *Config
+	seen *seen
 	used atomic.Bool
-
-	// What View answers without the lock, published after every change. calm is the instant (Unix nanoseconds) of the last
-	// sign of life, 0 = none yet, alwaysAlive while something delivers; needsLock when an attempt is without content or
-	// the success rate is below 1, because then the answer depends on more.
-	calm   atomic.Int64
-	flying atomic.Int64
 
 	mu      sync.Mutex
 	state   state
@@ -152,28 +161,25 @@ const (
 // publish recomputes what View reads without the lock; c.mu is held.
 func (c *cell) publish() {
 	s := &c.state
-	c.flying.Store(int64(s.flying))
+	c.seen.flying.Store(int64(s.flying))
 	switch {
 	case s.flying > s.talking || s.rate < nearlyOne:
-		c.calm.Store(needsLock)
+		c.seen.calm.Store(needsLock)
 	case s.talking > 0:
-		c.calm.Store(alwaysAlive)
+		c.seen.calm.Store(alwaysAlive)
 	case s.presentAt.IsZero():
-		c.calm.Store(0)
+		c.seen.calm.Store(0)
 	default:
-		c.calm.Store(s.presentAt.UnixNano())
+		c.seen.calm.Store(s.presentAt.UnixNano())
 	}
 }
 
 // View returns the present health. It allocates nothing.
 func (h *Handle) View(now time.Time) View {
+	if at := h.seen.calm.Load(); at >= 0 {
+		return View{Success: 1, InFlight: int(h.seen.flying.Load()), Proven: h.present(at, now), alpha: h.cfg.Alpha}
+	}
 	c := h.cell
-	if !c.used.Load() {
-		return View{Success: 1, alpha: c.cfg.Alpha}
-	}
-	if at := c.calm.Load(); at >= 0 {
-		return View{Success: 1, InFlight: int(c.flying.Load()), Proven: c.present(at, now), alpha: c.cfg.Alpha}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	silent := 0
@@ -192,21 +198,18 @@ func (h *Handle) View(now time.Time) View {
 // Proven reports whether first content was seen since start and the candidate was not absent for 60 s since. Its
 // shape is what the gate's Bind takes.
 func (h *Handle) Proven(now time.Time) bool {
+	if at := h.seen.calm.Load(); at >= 0 {
+		return h.present(at, now)
+	}
 	c := h.cell
-	if !c.used.Load() {
-		return false
-	}
-	if at := c.calm.Load(); at >= 0 {
-		return c.present(at, now)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.proven(c.cfg, now)
 }
 
 // present is proven, from what was published: at is calm's instant.
-func (c *cell) present(at int64, now time.Time) bool {
-	return at == alwaysAlive || at > 0 && now.UnixNano()-at < int64(c.cfg.Absence)
+func (h *Handle) present(at int64, now time.Time) bool {
+	return at == alwaysAlive || at > 0 && now.UnixNano()-at < int64(h.cfg.Absence)
 }
 
 // Learned returns the learned waits for a request of this form and size.
