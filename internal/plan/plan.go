@@ -135,17 +135,22 @@ func (pl *Plan) settle() {
 func (pl *Plan) glance(allowed func(*gateway.Connection) bool, now time.Time) {
 	pl.Proven, pl.Open, pl.doubt = false, 0, pl.doubt[:0]
 	picky := allowed != nil || pl.pin >= 0
+	nano := now.UnixNano()
 	for i := range pl.Pool.hot {
 		h, it, w := &pl.Pool.hot[i], &pl.items[i], &pl.walkers[i]
-		v := h.health.View(now)
-		pl.Proven = pl.Proven || v.Proven
-		it.Success, it.Silent, it.InFlight, w.Health = v.Success, v.Silent, v.InFlight, v.Success
-		free := pl.steady[i] && (v.Proven || h.gate.Untried())
+		inFlight, proven, calm := h.health.Calm(nano)
+		it.Success, it.Silent, it.InFlight = 1, 0, inFlight
+		if !calm && pl.plain[i] { // what the rooms may refuse is looked at more closely when they do not
+			v := h.health.View(now)
+			it.Success, it.Silent = v.Success, v.Silent
+		}
+		pl.Proven = pl.Proven || proven
+		free := pl.steady[i] && (proven || h.gate.Untried())
 		if !pl.steady[i] {
 			it.Limit = h.gate.Limit(now)
-			free = pl.plain[i] && h.gate.Free(v.Proven)
+			free = pl.plain[i] && h.gate.Free(proven)
 		}
-		w.Trial, w.Cause = false, 0
+		w.Health, w.Trial, w.Cause = it.Success, false, 0
 		switch {
 		case picky && !pl.may(i, allowed):
 		case free:
@@ -178,11 +183,19 @@ func (pl *Plan) bar(i int, why gateway.Reason, until time.Time) {
 	pl.items[i].Eligible, pl.items[i].Weak = false, false
 }
 
-// note passes the ruling of a candidate that was in doubt on to strategies and walk.
+// note passes what is known of a candidate that was in doubt on to strategies and walk.
 func (pl *Plan) note(i int, now time.Time) {
-	w, c := &pl.walkers[i], pl.Pool.Candidates[i]
+	w, c, it := &pl.walkers[i], pl.Pool.Candidates[i], &pl.items[i]
 	r := &w.Ruling
-	pl.items[i].Eligible, pl.items[i].Weak = r.OK(), r.Weak || r.Probe
+	it.Eligible, it.Weak = r.OK(), r.Weak || r.Probe
+	switch {
+	case !it.Eligible:
+		it.Success, it.Silent = 0, 0 // nobody asks how well it would have done
+	case !pl.plain[i]:
+		v := c.Health.View(now)
+		it.Success, it.Silent = v.Success, v.Silent
+	}
+	w.Health = it.Success
 	w.Trial = r.Probe && c.Breaker.State(now) != breaker.Closed
 	switch r.Reason {
 	case gateway.ConnectionCooldown:

@@ -306,13 +306,13 @@ func TestPeekOrder(t *testing.T) {
 	hold.Record(gateway.Outcome{Kind: gateway.Canceled}, t0)
 }
 
-// hundred is a pool of 100 candidates: 10 targets of 10 connections, some of them out, all with a past.
-func hundred(t testing.TB, strategy string, well bool) (*Pool, time.Time) {
+// hundred is a pool of 100 candidates, spread over so many targets; all have a past and, unless well, some are out.
+func hundred(t testing.TB, strategy string, spread int, well bool) (*Pool, time.Time) {
 	var providers, conns, targets strings.Builder
-	for i := range 10 {
+	for i := range spread {
 		name := fmt.Sprintf("p%c", 'a'+i)
 		providers.WriteString(provider(name, "strategy: "+strategy))
-		conns.WriteString(keys(name, 10))
+		conns.WriteString(keys(name, 100/spread))
 		targets.WriteString(name + "/m, ")
 	}
 	h := open(t, "providers:\n"+providers.String()+"connections:\n"+conns.String()+
@@ -337,7 +337,7 @@ func hundred(t testing.TB, strategy string, well bool) (*Pool, time.Time) {
 
 func TestMakeDoesNotAllocate(t *testing.T) {
 	for _, kind := range []string{"priority", "round-robin", "weighted", "health-aware"} {
-		pool, now := hundred(t, kind, false)
+		pool, now := hundred(t, kind, 10, false)
 		pl := pool.Open()
 		ask := left(10)
 		if n := testing.AllocsPerRun(100, func() { pl.Make(&ask, nil, now) }); n != 0 {
@@ -353,9 +353,11 @@ func TestMakeDoesNotAllocate(t *testing.T) {
 func BenchmarkMake(b *testing.B) {
 	for _, row := range []struct {
 		name, strategy string
+		spread         int
 		well           bool
-	}{{"priority", "priority", true}, {"health-aware", "health-aware", true}, {"health-aware, a fifth out", "health-aware", false}} {
-		pool, now := hundred(b, row.strategy, row.well)
+	}{{"priority", "priority", 10, true}, {"health-aware", "health-aware", 10, true}, {"health-aware, a hundred keys of one", "health-aware", 1, true},
+		{"health-aware, a fifth out", "health-aware", 10, false}} {
+		pool, now := hundred(b, row.strategy, row.spread, row.well)
 		b.Run(row.name, func(b *testing.B) {
 			pl := pool.Open()
 			defer pl.Close()
@@ -366,7 +368,7 @@ func BenchmarkMake(b *testing.B) {
 			}
 		})
 	}
-	pool, now := hundred(b, "health-aware", true)
+	pool, now := hundred(b, "health-aware", 10, true)
 	b.Run("peek", func(b *testing.B) {
 		ask := left(10)
 		b.ReportAllocs()

@@ -111,7 +111,7 @@ func TestPinForbidsTheRest(t *testing.T) {
 // it, and looking allocates nothing.
 func TestPreferenceProperties(t *testing.T) {
 	for _, kind := range []string{"priority", "round-robin", "weighted", "health-aware"} {
-		pool, now := hundred(t, kind, false)
+		pool, now := hundred(t, kind, 10, false)
 		rapid.Check(t, func(t *rapid.T) {
 			home := pool.Candidates[rapid.IntRange(0, len(pool.Candidates)-1).Draw(t, "home")]
 			pl := pool.Open()

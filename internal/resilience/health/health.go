@@ -132,12 +132,12 @@ type Handle struct {
 }
 
 // seen is what View answers without the lock, published after every change. It lies apart from its cell, which is large:
-// planning looks at every candidate, and of these four share a cache line.
+// planning looks at every candidate, and of these a few share a cache line.
 type seen struct {
-	// calm is the instant (Unix nanoseconds) of the last sign of life, 0 = none yet, alwaysAlive while something delivers;
-	// needsLock when an attempt is without content or the success rate is below 1, because then the answer depends on more.
-	calm   atomic.Int64
+	alive  atomic.Int64 // the last sign of life in Unix nanoseconds, 0 = none yet, alwaysAlive while something delivers
 	flying atomic.Int64
+	// uneasy: an attempt is without content or the success rate is below 1, so View depends on more than this.
+	uneasy atomic.Bool
 }
 
 // cell is everything about one key.
@@ -153,31 +153,28 @@ type cell struct {
 	habits  [2]habits
 }
 
-const (
-	needsLock   = -1
-	alwaysAlive = math.MaxInt64
-)
+const alwaysAlive = math.MaxInt64
 
 // publish recomputes what View reads without the lock; c.mu is held.
 func (c *cell) publish() {
 	s := &c.state
 	c.seen.flying.Store(int64(s.flying))
+	c.seen.uneasy.Store(s.flying > s.talking || s.rate < nearlyOne)
 	switch {
-	case s.flying > s.talking || s.rate < nearlyOne:
-		c.seen.calm.Store(needsLock)
 	case s.talking > 0:
-		c.seen.calm.Store(alwaysAlive)
+		c.seen.alive.Store(alwaysAlive)
 	case s.presentAt.IsZero():
-		c.seen.calm.Store(0)
+		c.seen.alive.Store(0)
 	default:
-		c.seen.calm.Store(s.presentAt.UnixNano())
+		c.seen.alive.Store(s.presentAt.UnixNano())
 	}
 }
 
 // View returns the present health. It allocates nothing.
 func (h *Handle) View(now time.Time) View {
-	if at := h.seen.calm.Load(); at >= 0 {
-		return View{Success: 1, InFlight: int(h.seen.flying.Load()), Proven: h.present(at, now), alpha: h.cfg.Alpha}
+	inFlight, proven, calm := h.Calm(now.UnixNano())
+	if calm {
+		return View{Success: 1, InFlight: inFlight, Proven: proven, alpha: h.cfg.Alpha}
 	}
 	c := h.cell
 	c.mu.Lock()
@@ -190,7 +187,7 @@ func (h *Handle) View(now time.Time) View {
 		Success:  c.state.success(c.cfg, now),
 		InFlight: c.state.flying,
 		Silent:   float64(silent) / 2,
-		Proven:   c.state.proven(c.cfg, now),
+		Proven:   proven,
 		alpha:    c.cfg.Alpha,
 	}
 }
@@ -198,18 +195,15 @@ func (h *Handle) View(now time.Time) View {
 // Proven reports whether first content was seen since start and the candidate was not absent for 60 s since. Its
 // shape is what the gate's Bind takes.
 func (h *Handle) Proven(now time.Time) bool {
-	if at := h.seen.calm.Load(); at >= 0 {
-		return h.present(at, now)
-	}
-	c := h.cell
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.state.proven(c.cfg, now)
+	_, proven, _ := h.Calm(now.UnixNano())
+	return proven
 }
 
-// present is proven, from what was published: at is calm's instant.
-func (h *Handle) present(at int64, now time.Time) bool {
-	return at == alwaysAlive || at > 0 && now.UnixNano()-at < int64(h.cfg.Absence)
+// Calm is what View says without a lock: planning asks it of every candidate. It is all that there is to say when calm:
+// then every attempt succeeds and none is silent. now is in Unix nanoseconds, so that it is converted once for all.
+func (h *Handle) Calm(now int64) (inFlight int, proven, calm bool) {
+	at := h.seen.alive.Load()
+	return int(h.seen.flying.Load()), at == alwaysAlive || at > 0 && now-at < int64(h.cfg.Absence), !h.seen.uneasy.Load()
 }
 
 // Learned returns the learned waits for a request of this form and size.

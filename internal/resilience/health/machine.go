@@ -40,11 +40,6 @@ func (s *state) observe(cfg *Config, value float64, now time.Time) {
 	}
 }
 
-// proven: it delivers right now, or did within the allowed absence.
-func (s *state) proven(cfg *Config, now time.Time) bool {
-	return s.talking > 0 || (!s.presentAt.IsZero() && now.Sub(s.presentAt) < cfg.Absence)
-}
-
 // weight says whether a kind counts and as what (the AIMD / health column of spec resilience.md section 1).
 func weight(k gateway.Kind) (value float64, counts bool) {
 	switch k {
