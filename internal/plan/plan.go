@@ -146,9 +146,9 @@ func (pl *Plan) glance(allowed func(*gateway.Connection) bool, now time.Time) {
 		}
 		pl.Proven = pl.Proven || proven
 		free := pl.steady[i] && (proven || h.gate.Untried())
-		if !pl.steady[i] {
+		if pl.plain[i] && !pl.steady[i] {
 			it.Limit = h.gate.Limit(now)
-			free = pl.plain[i] && h.gate.Free(proven)
+			free = h.gate.Free(proven)
 		}
 		w.Health, w.Trial, w.Cause = it.Success, false, 0
 		switch {
@@ -193,7 +193,7 @@ func (pl *Plan) note(i int, now time.Time) {
 		it.Success, it.Silent = 0, 0 // nobody asks how well it would have done
 	case !pl.plain[i]:
 		v := c.Health.View(now)
-		it.Success, it.Silent = v.Success, v.Silent
+		it.Success, it.Silent, it.Limit = v.Success, v.Silent, c.Gate.Limit(now)
 	}
 	w.Health = it.Success
 	w.Trial = r.Probe && c.Breaker.State(now) != breaker.Closed
