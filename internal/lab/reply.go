@@ -154,7 +154,7 @@ func (p *reply) send(events ...wire.Event) error {
 
 func (p *reply) encode(b *bytes.Buffer, e wire.Event) {
 	if !p.list {
-		e.Encode(b)
+		b.Write(e.Append(b.AvailableBuffer()))
 		return
 	}
 	if p.events == 1 {

@@ -3,8 +3,10 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
+	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +43,8 @@ type Failure struct {
 	Retry   time.Duration // Google's RetryInfo; 0 = none
 }
 
-// Answer is what one call is answered with. It carries the sequence of a stream, so it serves one call only.
+// Answer is what one call is answered with. It carries the sequence of a stream, so it serves one call at a time. Its
+// events are valid until it begins again.
 type Answer struct {
 	ID      string
 	Model   string // as the provider names the model that served
@@ -49,33 +52,52 @@ type Answer struct {
 	Call    *Call
 	ToolArg string // arguments of the tool call, when the call wants one
 
-	seq  int
-	text strings.Builder
-	rest []byte // of each chunk of a chat, behind its finish reason
+	refuses bool
+	seq     int
+	said    []byte
+	out     writer // where the events are written
+	events  []Event
 }
 
 // NewAnswer begins the answer to a call; n is the number of the request at its source and makes the id unique.
 func NewAnswer(c *Call, model string, n int, now time.Time) *Answer {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s|%s|%d|%d", model, c.Prompt, n, now.UnixNano())
-	a := &Answer{ID: fmt.Sprintf("%016x", h.Sum64()), Model: model, At: now, Call: c}
-	if c.WantsTool() {
-		a.ToolArg = Arguments(c.Tools[0].Schema)
-	}
+	a := new(Answer)
+	a.Begin(c, model, n, now)
 	return a
 }
 
-// codec is one protocol's way to write an answer.
+// Begin begins another answer in the memory of the last one.
+func (a *Answer) Begin(c *Call, model string, n int, now time.Time) {
+	*a = Answer{ID: identity(model, c.Prompt, n, now), Model: model, At: now, Call: c, refuses: c.Refuses(),
+		said: a.said[:0], out: writer{a.out.b[:0]}, events: a.events[:0]}
+	if c.WantsTool() {
+		a.ToolArg = Arguments(c.Tools[0].Schema)
+	}
+}
+
+// identity is what makes the ids of an answer unlike those of others.
+func identity(model, prompt string, n int, now time.Time) string {
+	var room [64]byte
+	more := append(strconv.AppendInt(append(room[:0], '|'), int64(n), 10), '|')
+	h := fnv.New64a()
+	io.WriteString(h, model)
+	h.Write([]byte{'|'})
+	io.WriteString(h, prompt)
+	h.Write(strconv.AppendInt(more, now.UnixNano(), 10))
+	return string(Hex(room[:0], h.Sum64()))
+}
+
+// codec is one protocol's way to write an answer. What makes events adds them to the answer.
 type codec interface {
-	open(*Answer) []Event
-	token(a *Answer, text string) []Event
-	tool(*Answer) []Event
-	end(*Answer, Finish, Usage) []Event
-	done(*Answer) []Event
-	ping(*Answer) (Event, bool)
-	failed(*Answer, Failure) []Event
-	whole(*Answer, string, Finish, Usage) any
-	failure(Failure) any
+	open(*Answer)
+	token(a *Answer, text string, first bool)
+	tool(*Answer)
+	end(*Answer, Finish, Usage)
+	done(*Answer)
+	ping(*Answer)
+	failed(*Answer, Failure)
+	whole(w *writer, a *Answer, text string, f Finish, u Usage)
+	failure(*writer, Failure)
 }
 
 var codecs = [gateway.NumProtocols]codec{
@@ -89,57 +111,114 @@ func (a *Answer) codec() codec {
 	return codecs[a.Call.Protocol]
 }
 
+// since are the events from the n-th on.
+func (a *Answer) since(n int) []Event { return a.events[n:len(a.events):len(a.events)] }
+
+// block is the size of the pieces of memory that events are written into, and most what nearly every event needs.
+const (
+	block = 4 << 10
+	most  = 512
+)
+
+// event adds an event that is an object; f writes its members.
+func (a *Answer) event(name string, f func(*writer)) {
+	if cap(a.out.b)-len(a.out.b) < most {
+		a.out.b = make([]byte, 0, block) // the old one lives in its events
+	}
+	from := len(a.out.b)
+	a.out.b = append(a.out.b, '{')
+	f(&a.out)
+	a.out.b = append(a.out.b, '}')
+	a.events = append(a.events, Event{Name: name, Data: a.out.b[from:len(a.out.b):len(a.out.b)]})
+}
+
 // Open returns the lifecycle events that come before any content.
-func (a *Answer) Open() []Event { return a.codec().open(a) }
+func (a *Answer) Open() []Event {
+	n := len(a.events)
+	a.codec().open(a)
+	return a.since(n)
+}
 
 // Token returns the events of one piece of text.
 func (a *Answer) Token(text string) []Event {
-	first := a.text.Len() == 0
-	a.text.WriteString(text)
-	if s, ok := a.codec().(interface{ openText(*Answer) []Event }); ok && first {
-		return append(s.openText(a), a.codec().token(a, text)...)
-	}
-	return a.codec().token(a, text)
+	n, first := len(a.events), len(a.said) == 0
+	a.said = append(a.said, text...)
+	a.codec().token(a, text, first)
+	return a.since(n)
 }
 
 // Tool returns the events of the tool call.
-func (a *Answer) Tool() []Event { return a.codec().tool(a) }
+func (a *Answer) Tool() []Event {
+	n := len(a.events)
+	a.codec().tool(a)
+	return a.since(n)
+}
 
 // End returns the events that end the answer, the terminal one included, the closing mark not.
-func (a *Answer) End(f Finish, u Usage) []Event { return a.codec().end(a, f, u) }
+func (a *Answer) End(f Finish, u Usage) []Event {
+	n := len(a.events)
+	a.codec().end(a, f, u)
+	return a.since(n)
+}
 
 // Done returns the closing mark, where the protocol has one behind its terminal event.
-func (a *Answer) Done() []Event { return a.codec().done(a) }
+func (a *Answer) Done() []Event {
+	n := len(a.events)
+	a.codec().done(a)
+	return a.since(n)
+}
 
 // Ping returns the protocol's own heartbeat; false where a comment must do.
-func (a *Answer) Ping() (Event, bool) { return a.codec().ping(a) }
+func (a *Answer) Ping() (Event, bool) {
+	n := len(a.events)
+	a.codec().ping(a)
+	if n == len(a.events) {
+		return Event{}, false
+	}
+	return a.events[n], true
+}
 
 // Failed returns the events of an error inside a stream.
-func (a *Answer) Failed(f Failure) []Event { return a.codec().failed(a, f) }
+func (a *Answer) Failed(f Failure) []Event {
+	n := len(a.events)
+	a.codec().failed(a, f)
+	return a.since(n)
+}
 
-// Whole is the body of an answer that is not streamed.
+// Whole is the body of an answer that is not streamed. It is valid as long as an event.
 func (a *Answer) Whole(text string, f Finish, u Usage) []byte {
-	return encode(a.codec().whole(a, text, f, u))
+	w := &a.out
+	w.b = slices.Grow(w.b[:0], len(text)+block/4)
+	w.object("", func() { a.codec().whole(w, a, text, f, u) })
+	return w.b
 }
 
 // Body is an error body in a protocol's form.
-func (f Failure) Body(p gateway.Protocol) []byte { return encode(codecs[p].failure(f)) }
-
-// Encode writes the event as server-sent event.
-func (e Event) Encode(b *bytes.Buffer) {
-	if e.Name != "" {
-		b.WriteString("event: ")
-		b.WriteString(e.Name)
-		b.WriteByte('\n')
-	}
-	b.WriteString("data: ")
-	b.Write(e.Data)
-	b.WriteString("\n\n")
+func (f Failure) Body(p gateway.Protocol) []byte {
+	w := writer{make([]byte, 0, most)}
+	w.object("", func() { codecs[p].failure(&w, f) })
+	return w.b
 }
 
-func (a *Answer) next() int {
+// Append writes the event as server-sent event behind b.
+func (e Event) Append(b []byte) []byte {
+	if e.Name != "" {
+		b = append(append(append(b, "event: "...), e.Name...), '\n')
+	}
+	return append(append(append(b, "data: "...), e.Data...), "\n\n"...)
+}
+
+// Hex appends the sixteen digits of a number.
+func Hex(b []byte, v uint64) []byte {
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, hex[v>>shift&15])
+	}
+	return b
+}
+
+func (a *Answer) next() int64 {
 	a.seq++
-	return a.seq - 1
+	return int64(a.seq - 1)
 }
 
 type object = map[string]any
@@ -153,8 +232,6 @@ func encode(v any) []byte {
 	}
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
-
-func event(name string, v any) Event { return Event{Name: name, Data: encode(v)} }
 
 // Arguments builds arguments that satisfy the required part of a tool's schema.
 func Arguments(schema json.RawMessage) string {

@@ -7,113 +7,151 @@ type chat struct{}
 
 var chatFinish = [...]string{Stop: "stop", Length: "length", ToolUse: "tool_calls", Filtered: "content_filter"}
 
-// chunk is one event of a stream. Most of a load's events are chunks, so what is the same in all of an answer's is
-// encoded once; the bytes are those that the encoder makes of the whole.
-func (c chat) chunk(a *Answer, delta object, finish any) Event {
-	return c.around(a, encode(delta), encode(finish))
-}
-
-// said is chunk with a text as the delta's only field.
-func (c chat) said(a *Answer, field, text string) Event {
-	delta := make([]byte, 0, len(field)+len(text)+8)
-	delta = append(append(append(delta, `{"`...), field...), `":`...)
-	return c.around(a, append(quoted(delta, text), '}'), []byte("null"))
-}
-
-// around puts the chunk around its delta.
-func (c chat) around(a *Answer, delta, finish []byte) Event {
-	if a.rest == nil {
-		b := encode(c.base(a))
-		b = append([]byte(`,"index":0,"logprobs":null}],`), b[1:len(b)-1]...)
+// chunk adds one event of a stream; delta writes the members of its delta.
+func (c chat) chunk(a *Answer, finish string, delta func(*writer)) {
+	a.event("", func(w *writer) {
+		w.list("choices", func() {
+			w.object("", func() {
+				w.object("delta", func() { delta(w) })
+				w.textOrNull("finish_reason", finish)
+				w.number("index", 0)
+				w.null("logprobs")
+			})
+		})
+		c.base(w, a, "chatcmpl-", "chat.completion.chunk")
 		if a.Call.IncludeUsage {
-			b = append(b, `,"usage":null`...)
+			w.null("usage")
 		}
-		a.rest = append(b, '}')
+	})
+}
+
+// base is what all bodies and chunks have between their choices and their usage.
+func (chat) base(w *writer, a *Answer, prefix, kind string) {
+	w.number("created", a.At.Unix())
+	w.joined("id", prefix, a.ID)
+	w.text("model", a.Model)
+	w.text("object", kind)
+	w.text("service_tier", "default")
+	w.text("system_fingerprint", "fp_lab")
+}
+
+func (c chat) open(a *Answer) {
+	c.chunk(a, "", func(w *writer) {
+		w.text("content", "")
+		w.null("refusal")
+		w.text("role", "assistant")
+	})
+}
+
+func (c chat) token(a *Answer, text string, _ bool) {
+	field := "content"
+	if a.refuses {
+		field = "refusal"
 	}
-	const head, middle = `{"choices":[{"delta":`, `,"finish_reason":`
-	b := make([]byte, 0, len(head)+len(delta)+len(middle)+len(finish)+len(a.rest))
-	b = append(append(append(append(b, head...), delta...), middle...), finish...)
-	return Event{Data: append(b, a.rest...)}
+	c.chunk(a, "", func(w *writer) { w.text(field, text) })
 }
 
-// quoted appends a text as a JSON string.
-func quoted(b []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return append(b, encode(text)...)
-		}
+func (c chat) tool(a *Answer) {
+	part := func(first bool, args string) {
+		c.chunk(a, "", func(w *writer) { w.list("tool_calls", func() { c.call(w, a, first, true, args) }) })
 	}
-	return append(append(append(b, '"'), text...), '"')
-}
-
-func (chat) base(a *Answer) object {
-	return object{"id": "chatcmpl-" + a.ID, "object": "chat.completion.chunk", "created": a.At.Unix(),
-		"model": a.Model, "service_tier": "default", "system_fingerprint": "fp_lab"}
-}
-
-func (c chat) open(a *Answer) []Event {
-	return []Event{c.chunk(a, object{"role": "assistant", "content": "", "refusal": nil}, nil)}
-}
-
-func (c chat) token(a *Answer, text string) []Event {
-	if a.Call.Refuses() {
-		return []Event{c.said(a, "refusal", text)}
-	}
-	return []Event{c.said(a, "content", text)}
-}
-
-func (c chat) tool(a *Answer) []Event {
-	part := func(o object) Event { return c.chunk(a, object{"tool_calls": []any{o}}, nil) }
 	one, two := half(a.ToolArg)
-	return []Event{
-		part(object{"index": 0, "id": "call_" + a.ID, "type": "function",
-			"function": object{"name": a.Call.Tools[0].Name, "arguments": ""}}),
-		part(object{"index": 0, "function": object{"arguments": one}}),
-		part(object{"index": 0, "function": object{"arguments": two}}),
-	}
+	part(true, "")
+	part(false, one)
+	part(false, two)
 }
 
-func (c chat) end(a *Answer, f Finish, u Usage) []Event {
-	out := []Event{c.chunk(a, object{}, chatFinish[f])}
+// call is a tool call, or a piece of one: only the first is named, and all pieces are numbered.
+func (chat) call(w *writer, a *Answer, named, numbered bool, args string) {
+	w.object("", func() {
+		w.object("function", func() {
+			w.text("arguments", args)
+			if named {
+				w.text("name", a.Call.Tools[0].Name)
+			}
+		})
+		if named {
+			w.joined("id", "call_", a.ID)
+		}
+		if numbered {
+			w.number("index", 0)
+		}
+		if named {
+			w.text("type", "function")
+		}
+	})
+}
+
+func (c chat) end(a *Answer, f Finish, u Usage) {
+	c.chunk(a, chatFinish[f], func(*writer) {})
 	if a.Call.IncludeUsage {
-		last := c.base(a)
-		last["choices"], last["usage"] = []any{}, chatUsage(u)
-		out = append(out, event("", last))
+		c.last(a, u, "chatcmpl-", "chat.completion.chunk")
 	}
-	return out
 }
 
-func (chat) done(*Answer) []Event       { return []Event{{Data: []byte("[DONE]")}} }
-func (chat) ping(*Answer) (Event, bool) { return Event{}, false }
-func (c chat) failed(_ *Answer, f Failure) []Event {
-	return []Event{event("", c.failure(f))}
+// last is the event without choices that tells the usage.
+func (c chat) last(a *Answer, u Usage, prefix, kind string) {
+	a.event("", func(w *writer) {
+		w.list("choices", nil)
+		c.base(w, a, prefix, kind)
+		chatUsage(w, u)
+	})
 }
 
-func chatUsage(u Usage) object {
-	return object{"prompt_tokens": u.Input, "completion_tokens": u.Output, "total_tokens": u.Input + u.Output,
-		"prompt_tokens_details":     object{"cached_tokens": 0, "audio_tokens": 0},
-		"completion_tokens_details": object{"reasoning_tokens": 0, "audio_tokens": 0}}
+func (chat) done(a *Answer) { a.events = append(a.events, Event{Data: []byte("[DONE]")}) }
+func (chat) ping(*Answer)   {}
+func (c chat) failed(a *Answer, f Failure) {
+	a.event("", func(w *writer) { c.failure(w, f) })
 }
 
-func (c chat) whole(a *Answer, text string, f Finish, u Usage) any {
-	m := object{"role": "assistant", "content": text, "refusal": nil, "annotations": []any{}}
-	if a.Call.Refuses() {
-		m["content"], m["refusal"] = nil, text
+func chatUsage(w *writer, u Usage) {
+	w.object("usage", func() {
+		w.number("completion_tokens", int64(u.Output))
+		w.literal("completion_tokens_details", `{"audio_tokens":0,"reasoning_tokens":0}`)
+		w.number("prompt_tokens", int64(u.Input))
+		w.literal("prompt_tokens_details", `{"audio_tokens":0,"cached_tokens":0}`)
+		w.number("total_tokens", int64(u.Input+u.Output))
+	})
+}
+
+func (c chat) whole(w *writer, a *Answer, text string, f Finish, u Usage) {
+	w.list("choices", func() {
+		w.object("", func() {
+			w.text("finish_reason", chatFinish[f])
+			w.number("index", 0)
+			w.null("logprobs")
+			w.object("message", func() { c.message(w, a, text, f) })
+		})
+	})
+	c.base(w, a, "chatcmpl-", "chat.completion")
+	chatUsage(w, u)
+}
+
+func (c chat) message(w *writer, a *Answer, text string, f Finish) {
+	w.list("annotations", nil)
+	if a.refuses || f == ToolUse {
+		w.null("content")
+	} else {
+		w.text("content", text)
 	}
+	if a.refuses {
+		w.text("refusal", text)
+	} else {
+		w.null("refusal")
+	}
+	w.text("role", "assistant")
 	if f == ToolUse {
-		m["content"] = nil
-		m["tool_calls"] = []any{object{"id": "call_" + a.ID, "type": "function",
-			"function": object{"name": a.Call.Tools[0].Name, "arguments": a.ToolArg}}}
+		w.list("tool_calls", func() { c.call(w, a, true, false, a.ToolArg) })
 	}
-	out := c.base(a)
-	out["object"] = "chat.completion"
-	out["choices"] = []any{object{"index": 0, "message": m, "logprobs": nil, "finish_reason": chatFinish[f]}}
-	out["usage"] = chatUsage(u)
-	return out
 }
 
-func (chat) failure(f Failure) any {
-	return object{"error": object{"message": f.Message, "type": openAIType(f), "param": orNil(f.Param), "code": orNil(f.Code)}}
+func (chat) failure(w *writer, f Failure) {
+	w.object("error", func() {
+		w.textOrNull("code", f.Code)
+		w.text("message", f.Message)
+		w.textOrNull("param", f.Param)
+		w.text("type", openAIType(f))
+	})
 }
 
 // openAIType names an error by its status when the script does not.
@@ -130,11 +168,4 @@ func openAIType(f Failure) string {
 		return "permission_error"
 	}
 	return "server_error"
-}
-
-func orNil(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 )
@@ -11,64 +10,92 @@ type gemini struct{}
 
 var geminiFinish = [...]string{Stop: "STOP", Length: "MAX_TOKENS", ToolUse: "STOP", Filtered: "SAFETY"}
 
-func rawObject(s string) json.RawMessage { return json.RawMessage(s) }
+// frame writes one event, or the whole answer; parts writes what the model says in it.
+func (gemini) frame(w *writer, a *Answer, finish string, u *Usage, parts func()) {
+	w.list("candidates", func() {
+		w.object("", func() {
+			w.object("content", func() {
+				w.list("parts", parts)
+				w.text("role", "model")
+			})
+			if finish != "" {
+				w.text("finishReason", finish)
+			}
+			w.number("index", 0)
+		})
+	})
+	w.text("modelVersion", a.Model)
+	w.text("responseId", a.ID)
+	w.object("usageMetadata", func() {
+		input, output := a.Call.InputTokens, 0
+		if u != nil {
+			input, output = u.Input, u.Output
+			w.number("candidatesTokenCount", int64(output))
+		}
+		w.number("promptTokenCount", int64(input))
+		w.number("totalTokenCount", int64(input+output))
+	})
+}
 
-func (gemini) frame(a *Answer, parts []any, finish string, u *Usage) object {
-	c := object{"index": 0, "content": object{"role": "model", "parts": parts}}
-	if finish != "" {
-		c["finishReason"] = finish
-	}
-	meta := object{"promptTokenCount": a.Call.InputTokens, "totalTokenCount": a.Call.InputTokens}
-	if u != nil {
-		meta = object{"promptTokenCount": u.Input, "candidatesTokenCount": u.Output, "totalTokenCount": u.Input + u.Output}
-	}
-	return object{"candidates": []any{c}, "modelVersion": a.Model, "responseId": a.ID, "usageMetadata": meta}
+// said adds a frame with a text.
+func (g gemini) said(a *Answer, text, finish string, u *Usage) {
+	a.event("", func(w *writer) { g.frame(w, a, finish, u, func() { g.part(w, text) }) })
+}
+
+func (gemini) part(w *writer, text string) {
+	w.object("", func() { w.text("text", text) })
+}
+
+func (gemini) call(w *writer, a *Answer) {
+	w.object("", func() {
+		w.object("functionCall", func() {
+			w.literal("args", a.ToolArg)
+			w.joined("id", "call_", a.ID)
+			w.text("name", a.Call.Tools[0].Name)
+		})
+	})
 }
 
 // open sends a frame without text, as the service does when it begins to think.
-func (g gemini) open(a *Answer) []Event {
-	return []Event{event("", g.frame(a, []any{object{"text": ""}}, "", nil))}
+func (g gemini) open(a *Answer)                       { g.said(a, "", "", nil) }
+func (g gemini) token(a *Answer, text string, _ bool) { g.said(a, text, "", nil) }
+func (g gemini) end(a *Answer, f Finish, u Usage)     { g.said(a, "", geminiFinish[f], &u) }
+func (gemini) done(*Answer)                           {}
+func (gemini) ping(*Answer)                           {}
+
+func (g gemini) tool(a *Answer) {
+	a.event("", func(w *writer) { g.frame(w, a, "", nil, func() { g.call(w, a) }) })
 }
 
-func (g gemini) token(a *Answer, text string) []Event {
-	return []Event{event("", g.frame(a, []any{object{"text": text}}, "", nil))}
+func (g gemini) failed(a *Answer, f Failure) {
+	a.event("", func(w *writer) { g.failure(w, f) })
 }
 
-func (gemini) call(a *Answer) object {
-	return object{"functionCall": object{"id": "call_" + a.ID, "name": a.Call.Tools[0].Name, "args": rawObject(a.ToolArg)}}
+func (g gemini) whole(w *writer, a *Answer, text string, f Finish, u Usage) {
+	g.frame(w, a, geminiFinish[f], &u, func() {
+		switch {
+		case f == ToolUse:
+			g.call(w, a)
+		case text != "":
+			g.part(w, text)
+		}
+	})
 }
 
-func (g gemini) tool(a *Answer) []Event {
-	return []Event{event("", g.frame(a, []any{g.call(a)}, "", nil))}
-}
-
-func (g gemini) end(a *Answer, f Finish, u Usage) []Event {
-	return []Event{event("", g.frame(a, []any{object{"text": ""}}, geminiFinish[f], &u))}
-}
-
-func (gemini) done(*Answer) []Event       { return nil }
-func (gemini) ping(*Answer) (Event, bool) { return Event{}, false }
-
-func (g gemini) failed(_ *Answer, f Failure) []Event { return []Event{event("", g.failure(f))} }
-
-func (g gemini) whole(a *Answer, text string, f Finish, u Usage) any {
-	parts := []any{}
-	switch {
-	case f == ToolUse:
-		parts = append(parts, g.call(a))
-	case text != "":
-		parts = append(parts, object{"text": text})
-	}
-	return g.frame(a, parts, geminiFinish[f], &u)
-}
-
-func (gemini) failure(f Failure) any {
-	e := object{"code": f.Status, "message": f.Message, "status": googleStatus(f)}
-	if f.Retry > 0 {
-		e["details"] = []any{object{"@type": "type.googleapis.com/google.rpc.RetryInfo",
-			"retryDelay": fmt.Sprintf("%gs", f.Retry.Seconds())}}
-	}
-	return object{"error": e}
+func (gemini) failure(w *writer, f Failure) {
+	w.object("error", func() {
+		w.number("code", int64(f.Status))
+		if f.Retry > 0 {
+			w.list("details", func() {
+				w.object("", func() {
+					w.text("@type", "type.googleapis.com/google.rpc.RetryInfo")
+					w.text("retryDelay", fmt.Sprintf("%gs", f.Retry.Seconds()))
+				})
+			})
+		}
+		w.text("message", f.Message)
+		w.text("status", googleStatus(f))
+	})
 }
 
 // googleStatus is the canonical name that goes with a status.

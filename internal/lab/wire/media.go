@@ -134,31 +134,33 @@ func sound() []byte {
 // completions is OpenAI's legacy completions: chat chunks that carry a text instead of a message.
 type completions struct{ chat }
 
-func (completions) choice(a *Answer, text string, finish any) object {
-	c := chat{}.base(a)
-	c["id"], c["object"] = "cmpl-"+a.ID, "text_completion"
-	c["choices"] = []any{object{"index": 0, "text": text, "logprobs": nil, "finish_reason": finish}}
-	return c
+// choice writes the body or chunk up to its usage.
+func (completions) choice(w *writer, a *Answer, text, finish string) {
+	w.list("choices", func() {
+		w.object("", func() {
+			w.textOrNull("finish_reason", finish)
+			w.number("index", 0)
+			w.null("logprobs")
+			w.text("text", text)
+		})
+	})
+	chat{}.base(w, a, "cmpl-", "text_completion")
 }
 
-func (completions) open(*Answer) []Event { return nil }
+func (completions) open(*Answer) {}
 
-func (c completions) token(a *Answer, text string) []Event {
-	return []Event{event("", c.choice(a, text, nil))}
+func (c completions) token(a *Answer, text string, _ bool) {
+	a.event("", func(w *writer) { c.choice(w, a, text, "") })
 }
 
-func (c completions) end(a *Answer, f Finish, u Usage) []Event {
-	out := []Event{event("", c.choice(a, "", chatFinish[f]))}
+func (c completions) end(a *Answer, f Finish, u Usage) {
+	a.event("", func(w *writer) { c.choice(w, a, "", chatFinish[f]) })
 	if a.Call.IncludeUsage {
-		last := c.choice(a, "", nil)
-		last["choices"], last["usage"] = []any{}, chatUsage(u)
-		out = append(out, event("", last))
+		c.last(a, u, "cmpl-", "text_completion")
 	}
-	return out
 }
 
-func (c completions) whole(a *Answer, text string, f Finish, u Usage) any {
-	out := c.choice(a, text, chatFinish[f])
-	out["usage"] = chatUsage(u)
-	return out
+func (c completions) whole(w *writer, a *Answer, text string, f Finish, u Usage) {
+	c.choice(w, a, text, chatFinish[f])
+	chatUsage(w, u)
 }

@@ -1,10 +1,5 @@
 package wire
 
-import (
-	"encoding/json"
-	"maps"
-)
-
 // responses is OpenAI responses.
 type responses struct{}
 
@@ -14,71 +9,128 @@ const (
 	thoughtTokens = 9
 )
 
-// echoed are the members of a request that its answer repeats as they are; the others have values of their own there.
-var echoed = []string{"instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id",
-	"prompt_cache_key", "safety_identifier", "store", "temperature", "tool_choice", "top_logprobs", "top_p", "presence_penalty",
-	"frequency_penalty", "truncation", "user"}
+// The members of an event that say which part of an item it is about; there is never more than one part.
+const (
+	ofContent = "content_index"
+	ofSummary = "summary_index"
+)
 
-// resource is the response object; every field is there, as strict clients demand.
-func (responses) resource(a *Answer, status string) object {
-	tools := []any{}
-	for _, t := range a.Call.Tools {
-		tools = append(tools, object{"type": "function", "name": t.Name, "description": orNil(t.Description), "parameters": t.Schema, "strict": t.Strict})
-	}
-	out := object{"id": "resp_" + a.ID, "object": "response", "created_at": a.At.Unix(), "completed_at": nil,
-		"status": status, "background": false, "error": nil, "incomplete_details": nil, "instructions": nil,
-		"max_output_tokens": nil, "max_tool_calls": nil, "model": a.Model, "output": []any{},
-		"parallel_tool_calls": true, "previous_response_id": nil, "prompt_cache_key": nil,
-		"reasoning":         a.Call.over("reasoning", object{"effort": nil, "summary": nil}),
-		"safety_identifier": nil, "service_tier": "default", "store": false, "temperature": 1,
-		"text": a.Call.over("text", object{"format": object{"type": "text"}}), "tool_choice": "auto",
-		"tools": tools, "top_logprobs": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
-		"truncation": "disabled", "usage": nil, "user": nil, "metadata": object{}}
-	for _, name := range echoed {
-		if raw := a.Call.Echo[name]; len(raw) > 0 && string(raw) != "null" {
-			out[name] = raw
+// report is an event about an item of the output, or about a part of it. What is empty is left out.
+type report struct {
+	index    int    // of the item
+	id       string // prefix of the item's id
+	part     string // ofContent or ofSummary
+	as, said string // a text, and the member that it is: arguments, delta, refusal or text
+	logprobs bool   // an empty list of them is there
+	named    bool   // the function's name is there
+	body     string // item or part: an object, whose members write writes
+	write    func(*writer)
+}
+
+// tell adds the event. The members of all reports are here, in the order of their names.
+func (responses) tell(a *Answer, kind string, e report) {
+	a.event(kind, func(w *writer) {
+		e.text(w, "arguments")
+		e.place(w, ofContent)
+		e.text(w, "delta")
+		e.object(w, "item")
+		if e.id != "" {
+			w.joined("item_id", e.id, a.ID)
 		}
+		if e.logprobs {
+			w.list("logprobs", nil)
+		}
+		if e.named {
+			w.text("name", a.Call.Tools[0].Name)
+		}
+		w.number("output_index", int64(e.index))
+		e.object(w, "part")
+		e.text(w, "refusal")
+		w.number("sequence_number", a.next())
+		e.place(w, ofSummary)
+		e.text(w, "text")
+		w.text("type", kind)
+	})
+}
+
+func (e *report) text(w *writer, name string) {
+	if e.as == name {
+		w.text(name, e.said)
 	}
-	return out
 }
 
-// over lays an object of the request over its defaults.
-func (c *Call) over(name string, defaults object) object {
-	_ = json.Unmarshal(c.Echo[name], &defaults) // what is no object changes nothing
-	return defaults
-}
-
-func (responses) ev(a *Answer, kind string, o object) Event {
-	o["type"], o["sequence_number"] = kind, a.next()
-	return event(kind, o)
-}
-
-func (r responses) open(a *Answer) []Event {
-	return []Event{
-		r.ev(a, "response.created", object{"response": r.resource(a, "in_progress")}),
-		r.ev(a, "response.in_progress", object{"response": r.resource(a, "in_progress")}),
+func (e *report) place(w *writer, name string) {
+	if e.part == name {
+		w.number(name, 0)
 	}
 }
 
-func (responses) messageItem(a *Answer, status string, content ...any) object {
-	if content == nil {
-		content = []any{}
+func (e *report) object(w *writer, name string) {
+	if e.body == name {
+		w.object(name, func() { e.write(w) })
 	}
-	return object{"id": "msg_" + a.ID, "type": "message", "role": "assistant", "status": status, "content": content}
 }
 
-func (responses) thoughtItem(a *Answer, summary ...any) object {
-	if summary == nil {
-		summary = []any{}
-	}
-	return object{"id": "rs_" + a.ID, "type": "reasoning", "summary": summary}
+// state adds an event that carries the whole response object.
+func (responses) state(a *Answer, kind string, write func(*writer)) {
+	a.event(kind, func(w *writer) {
+		w.object("response", func() { write(w) })
+		w.number("sequence_number", a.next())
+		w.text("type", kind)
+	})
 }
 
-func (responses) part(a *Answer, s string) object {
-	if a.Call.Refuses() {
-		return object{"type": "refusal", "refusal": s}
+func (r responses) open(a *Answer) {
+	begun := func(w *writer) { r.resource(w, a, result{status: "in_progress"}) }
+	r.state(a, "response.created", begun)
+	r.state(a, "response.in_progress", begun)
+}
+
+// messageItem writes the message; content writes its parts, nil = none.
+func (responses) messageItem(w *writer, a *Answer, status string, content func()) {
+	w.list("content", content)
+	w.joined("id", "msg_", a.ID)
+	w.text("role", "assistant")
+	w.text("status", status)
+	w.text("type", "message")
+}
+
+// thoughtItem writes the item of the thoughts, which are in it when it is done.
+func (r responses) thoughtItem(w *writer, a *Answer, done bool) {
+	w.joined("id", "rs_", a.ID)
+	w.list("summary", func() {
+		if done {
+			w.object("", func() { r.thoughtPart(w, thought) })
+		}
+	})
+	w.text("type", "reasoning")
+}
+
+func (responses) thoughtPart(w *writer, said string) {
+	w.text("text", said)
+	w.text("type", "summary_text")
+}
+
+func (responses) callItem(w *writer, a *Answer, status, args string) {
+	w.text("arguments", args)
+	w.joined("call_id", "call_", a.ID)
+	w.joined("id", "fc_", a.ID)
+	w.text("name", a.Call.Tools[0].Name)
+	w.text("status", status)
+	w.text("type", "function_call")
+}
+
+// part writes a part of the message.
+func (responses) part(w *writer, a *Answer, s string) {
+	if a.refuses {
+		w.text("refusal", s)
+		w.text("type", "refusal")
+		return
 	}
-	return object{"type": "output_text", "text": s, "annotations": []any{}, "logprobs": []any{}}
+	w.list("annotations", nil)
+	w.list("logprobs", nil)
+	w.text("text", s)
+	w.text("type", "output_text")
 }
 
 // index is the place of the item behind the thoughts.
@@ -89,86 +141,95 @@ func (responses) index(a *Answer) int {
 	return 0
 }
 
-func (r responses) at(a *Answer, o object) object {
-	out := object{"item_id": "msg_" + a.ID, "output_index": r.index(a), "content_index": 0}
-	maps.Copy(out, o)
-	return out
-}
-
 // think is the reasoning item, where the call wants one.
-func (r responses) think(a *Answer) []Event {
+func (r responses) think(a *Answer) {
 	if !a.Call.Thinks() {
-		return nil
+		return
 	}
-	at := func(o object) object {
-		o["item_id"], o["output_index"], o["summary_index"] = "rs_"+a.ID, 0, 0
-		return o
+	tell := func(kind string, e report) {
+		e.id, e.part = "rs_", ofSummary
+		r.tell(a, "response.reasoning_summary_"+kind, e)
 	}
-	part := func(s string) object { return object{"type": "summary_text", "text": s} }
+	item := func(kind string, done bool) {
+		r.tell(a, kind, report{body: "item", write: func(w *writer) { r.thoughtItem(w, a, done) }})
+	}
+	part := func(kind, said string) {
+		tell(kind, report{body: "part", write: func(w *writer) { r.thoughtPart(w, said) }})
+	}
 	one, two := half(thought)
-	return []Event{
-		r.ev(a, "response.output_item.added", object{"output_index": 0, "item": r.thoughtItem(a)}),
-		r.ev(a, "response.reasoning_summary_part.added", at(object{"part": part("")})),
-		r.ev(a, "response.reasoning_summary_text.delta", at(object{"delta": one})),
-		r.ev(a, "response.reasoning_summary_text.delta", at(object{"delta": two})),
-		r.ev(a, "response.reasoning_summary_text.done", at(object{"text": thought})),
-		r.ev(a, "response.reasoning_summary_part.done", at(object{"part": part(thought)})),
-		r.ev(a, "response.output_item.done", object{"output_index": 0, "item": r.thoughtItem(a, part(thought))}),
+	item("response.output_item.added", false)
+	part("part.added", "")
+	tell("text.delta", report{as: "delta", said: one})
+	tell("text.delta", report{as: "delta", said: two})
+	tell("text.done", report{as: "text", said: thought})
+	part("part.done", thought)
+	item("response.output_item.done", true)
+}
+
+// about adds an event about the message's one part.
+func (r responses) about(a *Answer, kind string, e report) {
+	e.index, e.id, e.part = r.index(a), "msg_", ofContent
+	r.tell(a, kind, e)
+}
+
+// parted adds the event that the message's part begins or ends with.
+func (r responses) parted(a *Answer, kind, text string) {
+	r.about(a, kind, report{body: "part", write: func(w *writer) { r.part(w, a, text) }})
+}
+
+func (r responses) token(a *Answer, text string, first bool) {
+	if first {
+		r.think(a)
+		r.tell(a, "response.output_item.added", report{index: r.index(a), body: "item",
+			write: func(w *writer) { r.messageItem(w, a, "in_progress", nil) }})
+		r.parted(a, "response.content_part.added", "")
 	}
-}
-
-func (r responses) openText(a *Answer) []Event {
-	return append(r.think(a),
-		r.ev(a, "response.output_item.added", object{"output_index": r.index(a), "item": r.messageItem(a, "in_progress")}),
-		r.ev(a, "response.content_part.added", r.at(a, object{"part": r.part(a, "")})))
-}
-
-func (r responses) token(a *Answer, text string) []Event {
-	if a.Call.Refuses() {
-		return []Event{r.ev(a, "response.refusal.delta", r.at(a, object{"delta": text}))}
+	if a.refuses {
+		r.about(a, "response.refusal.delta", report{as: "delta", said: text})
+		return
 	}
-	return []Event{r.ev(a, "response.output_text.delta", r.at(a, object{"delta": text, "logprobs": []any{}}))}
+	r.about(a, "response.output_text.delta", report{as: "delta", said: text, logprobs: true})
 }
 
-func (responses) callItem(a *Answer, status, args string) object {
-	return object{"id": "fc_" + a.ID, "type": "function_call", "status": status, "call_id": "call_" + a.ID,
-		"name": a.Call.Tools[0].Name, "arguments": args}
-}
-
-func (r responses) tool(a *Answer) []Event {
-	out, i := r.think(a), r.index(a)
+func (r responses) tool(a *Answer) {
+	r.think(a)
+	tell := func(kind string, e report) {
+		e.index = r.index(a)
+		r.tell(a, kind, e)
+	}
+	item := func(kind, status, args string) {
+		tell(kind, report{body: "item", write: func(w *writer) { r.callItem(w, a, status, args) }})
+	}
 	one, two := half(a.ToolArg)
-	delta := func(s string) Event {
-		return r.ev(a, "response.function_call_arguments.delta", object{"item_id": "fc_" + a.ID, "output_index": i, "delta": s})
-	}
-	return append(out,
-		r.ev(a, "response.output_item.added", object{"output_index": i, "item": r.callItem(a, "in_progress", "")}),
-		delta(one), delta(two),
-		r.ev(a, "response.function_call_arguments.done", object{"item_id": "fc_" + a.ID, "output_index": i,
-			"arguments": a.ToolArg, "name": a.Call.Tools[0].Name}),
-		r.ev(a, "response.output_item.done", object{"output_index": i, "item": r.callItem(a, "completed", a.ToolArg)}))
+	item("response.output_item.added", "in_progress", "")
+	tell("response.function_call_arguments.delta", report{id: "fc_", as: "delta", said: one})
+	tell("response.function_call_arguments.delta", report{id: "fc_", as: "delta", said: two})
+	tell("response.function_call_arguments.done", report{id: "fc_", as: "arguments", said: a.ToolArg, named: true})
+	item("response.output_item.done", "completed", a.ToolArg)
 }
 
-func (r responses) end(a *Answer, f Finish, u Usage) []Event {
-	var out []Event
-	text := a.text.String()
+func (r responses) end(a *Answer, f Finish, u Usage) {
+	text := string(a.said)
 	if f != ToolUse && text != "" {
-		out = append(out, r.textDone(a, text),
-			r.ev(a, "response.content_part.done", r.at(a, object{"part": r.part(a, text)})),
-			r.ev(a, "response.output_item.done", object{"output_index": r.index(a), "item": r.messageItem(a, itemStatus(f), r.part(a, text))}))
+		if a.refuses {
+			r.about(a, "response.refusal.done", report{as: "refusal", said: text})
+		} else {
+			r.about(a, "response.output_text.done", report{as: "text", said: text, logprobs: true})
+		}
+		r.parted(a, "response.content_part.done", text)
+		r.tell(a, "response.output_item.done", report{index: r.index(a), body: "item",
+			write: func(w *writer) { r.message(w, a, text, f) }})
 	}
 	kind := "response.completed"
 	if cutShort(f) != "" {
 		kind = "response.incomplete"
 	}
-	return append(out, r.ev(a, kind, object{"response": r.whole(a, text, f, u)}))
+	r.state(a, kind, func(w *writer) { r.whole(w, a, text, f, u) })
 }
 
-func (r responses) textDone(a *Answer, text string) Event {
-	if a.Call.Refuses() {
-		return r.ev(a, "response.refusal.done", r.at(a, object{"refusal": text}))
-	}
-	return r.ev(a, "response.output_text.done", r.at(a, object{"text": text, "logprobs": []any{}}))
+// message writes the message as it is when it ends.
+func (r responses) message(w *writer, a *Answer, text string, f Finish) {
+	r.messageItem(w, a, itemStatus(f), func() { w.object("", func() { r.part(w, a, text) }) })
 }
 
 // cutShort is why an answer is incomplete; empty = it is whole.
@@ -189,42 +250,34 @@ func itemStatus(f Finish) string {
 	return "completed"
 }
 
-func (responses) done(*Answer) []Event       { return nil }
-func (responses) ping(*Answer) (Event, bool) { return Event{}, false }
+func (responses) done(*Answer) {}
+func (responses) ping(*Answer) {}
 
-func (r responses) failed(a *Answer, f Failure) []Event {
-	res := r.resource(a, "failed")
-	code := f.Code
-	if code == "" {
-		code = "server_error"
-	}
-	res["error"] = object{"code": code, "message": f.Message}
-	return []Event{r.ev(a, "response.failed", object{"response": res})}
+func (r responses) failed(a *Answer, f Failure) {
+	r.state(a, "response.failed", func(w *writer) { r.resource(w, a, result{status: "failed", failure: &f}) })
 }
 
-func (r responses) whole(a *Answer, text string, f Finish, u Usage) any {
-	res := r.resource(a, "completed")
-	res["completed_at"] = a.At.Unix() + 1
-	items, thoughts := []any{}, 0
-	if a.Call.Thinks() && (f == ToolUse || text != "") {
-		items = append(items, r.thoughtItem(a, object{"type": "summary_text", "text": thought}))
-		thoughts = thoughtTokens
+func (r responses) whole(w *writer, a *Answer, text string, f Finish, u Usage) {
+	x := result{status: itemStatus(f), reason: cutShort(f), usage: &u}
+	if x.reason == "" {
+		x.completedAt = a.At.Unix() + 1
 	}
-	switch {
-	case f == ToolUse:
-		items = append(items, r.callItem(a, "completed", a.ToolArg))
-	case text != "":
-		items = append(items, r.messageItem(a, itemStatus(f), r.part(a, text)))
+	thinks := a.Call.Thinks() && (f == ToolUse || text != "")
+	if thinks {
+		x.thoughts = thoughtTokens
 	}
-	res["output"] = items
-	if why := cutShort(f); why != "" {
-		res["status"], res["completed_at"] = "incomplete", nil
-		res["incomplete_details"] = object{"reason": why}
+	x.output = func() {
+		if thinks {
+			w.object("", func() { r.thoughtItem(w, a, true) })
+		}
+		switch {
+		case f == ToolUse:
+			w.object("", func() { r.callItem(w, a, "completed", a.ToolArg) })
+		case text != "":
+			w.object("", func() { r.message(w, a, text, f) })
+		}
 	}
-	output := u.Output + thoughts
-	res["usage"] = object{"input_tokens": u.Input, "output_tokens": output, "total_tokens": u.Input + output,
-		"input_tokens_details": object{"cached_tokens": 0}, "output_tokens_details": object{"reasoning_tokens": thoughts}}
-	return res
+	r.resource(w, a, x)
 }
 
-func (responses) failure(f Failure) any { return chat{}.failure(f) }
+func (responses) failure(w *writer, f Failure) { chat{}.failure(w, f) }

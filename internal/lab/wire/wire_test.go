@@ -171,26 +171,3 @@ func TestErrorBodies(t *testing.T) {
 		}
 	}
 }
-
-// TestChunksAreWhatTheEncoderMakes: the short way to write a chunk writes what the encoder would.
-func TestChunksAreWhatTheEncoderMakes(t *testing.T) {
-	for _, usage := range []bool{false, true} {
-		a := NewAnswer(&Call{IncludeUsage: usage}, "a \"model\"", 1, time.Unix(1e9, 0))
-		want := func(delta object, finish any) string {
-			m := chat{}.base(a)
-			m["choices"] = []any{object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}}
-			if usage {
-				m["usage"] = nil
-			}
-			return string(encode(m))
-		}
-		for _, text := range []string{"", " token-001-0a0b", "a \"quoted\" \\ line\n", "\u2028 <é>"} {
-			if got := string((chat{}).said(a, "content", text).Data); got != want(object{"content": text}, nil) {
-				t.Errorf("%s\nwant %s", got, want(object{"content": text}, nil))
-			}
-		}
-		if got := string((chat{}).chunk(a, object{}, "stop").Data); got != want(object{}, "stop") {
-			t.Errorf("%s\nwant %s", got, want(object{}, "stop"))
-		}
-	}
-}
