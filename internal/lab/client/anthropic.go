@@ -22,12 +22,7 @@ func (messages) body(q Request) any {
 	if q.MaxTokens == 0 {
 		q.MaxTokens = 1024
 	}
-	m := map[string]any{"model": q.Model, "max_tokens": q.MaxTokens,
-		"messages": []any{map[string]any{"role": "user", "content": q.Prompt}}}
-	if q.Stream {
-		m["stream"] = true
-	}
-	return m
+	return &chatAsk{MaxTokens: q.MaxTokens, Messages: [1]turn{{q.Prompt, "user"}}, Model: q.Model, Stream: q.Stream}
 }
 
 type messagesError struct {

@@ -13,7 +13,10 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"spillway/internal/gateway"
@@ -80,8 +83,16 @@ type Result struct {
 
 // Client makes calls. It is safe for concurrent use.
 type Client struct {
-	http *http.Client
-	now  func() time.Time
+	rt       http.RoundTripper
+	now      func() time.Time
+	readings sync.Pool // of *reading, for their memory
+	targets  [gateway.NumProtocols]atomic.Pointer[target]
+}
+
+// target is where calls go, taken apart.
+type target struct {
+	root, path string
+	url        *url.URL
 }
 
 // New returns a client over a transport; nil is a transport of its own.
@@ -91,11 +102,15 @@ func New(rt http.RoundTripper) *Client {
 		t.Proxy, t.MaxIdleConnsPerHost, t.DisableCompression = nil, 256, true
 		rt = t
 	}
-	return &Client{http: &http.Client{Transport: rt}, now: time.Now}
+	return &Client{rt: rt, now: time.Now}
 }
 
 // Close drops idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	if t, ok := c.rt.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
 
 // dialect is one protocol seen from the client.
 type dialect interface {
@@ -111,22 +126,47 @@ var dialects = [gateway.NumProtocols]dialect{
 	gateway.OpenAI: chat{}, gateway.Responses: responses{}, gateway.Anthropic: messages{}, gateway.Gemini: gemini{},
 }
 
-// reading is an answer being read.
+// reading is an answer being read. Its memory serves one answer after the other.
 type reading struct {
-	*Result
+	Result
 	began    time.Time
 	now      func() time.Time
-	text     strings.Builder
+	text     []byte
 	terminal int  // terminal events seen
 	closed   bool // the closing mark came
 	failed   bool
 	seq      int
 	block    int // anthropic: open block + 1
 	like     pattern
+	events   frames
+	body     bytes.Buffer
+}
+
+// begin makes r ready for the next answer.
+func (r *reading) begin(now func() time.Time) {
+	like, events, body := r.like, r.events, r.body
+	like.forget()
+	body.Reset()
+	*r = reading{now: now, began: now(), text: r.text[:0], like: like, events: events, body: body}
+	r.BeganAt = r.began
+}
+
+// most bounds what a reading keeps for the next answer, in bytes of each kind.
+const most = 64 << 10
+
+// small reports whether the memory is worth keeping.
+func (r *reading) small() bool {
+	return cap(r.text) <= most && r.body.Cap() <= most && cap(r.events.data) <= most && cap(r.events.text) <= most
 }
 
 func (r *reading) content(s string) {
-	r.text.WriteString(s)
+	r.text = append(r.text, s...)
+	r.mark()
+}
+
+// piece is content that lies in memory which is used again.
+func (r *reading) piece(b []byte) {
+	r.text = append(r.text, b...)
 	r.mark()
 }
 
@@ -168,37 +208,74 @@ func (c *Client) Replay(ctx context.Context, q Request, body []byte) Result {
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.Patience)
 	defer cancel()
-	res := Result{BeganAt: c.now()}
-	r := &reading{Result: &res, began: res.BeganAt, now: c.now}
+	r, _ := c.readings.Get().(*reading)
+	if r == nil {
+		r = &reading{events: newFrames(nil)}
+	}
+	r.begin(c.now)
 	d := dialects[q.Protocol]
 	resp, err := c.send(ctx, d, q, body)
 	if err != nil {
 		r.broken(ctx, "no response: "+err.Error())
 	} else {
-		defer resp.Body.Close()
-		res.Status, res.Header = resp.StatusCode, resp.Header
+		r.Status, r.Header = resp.StatusCode, resp.Header
 		r.read(ctx, d, q, resp)
+		resp.Body.Close()
 	}
-	res.Text = r.text.String()
-	res.EndedAfter = c.now().Sub(res.BeganAt)
+	r.Text = string(r.text)
+	r.EndedAfter = c.now().Sub(r.BeganAt)
+	res := r.Result
+	if r.small() {
+		c.readings.Put(r)
+	}
 	return res
 }
 
+// send asks the transport itself: nothing may be followed, kept or repeated behind the caller's back.
 func (c *Client) send(ctx context.Context, d dialect, q Request, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(q.URL, "/")+d.path(q), bytes.NewReader(body))
+	u, err := c.target(q, d.path(q))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	h := make(http.Header, 4)
+	h["Content-Type"] = []string{"application/json"}
 	if q.Stream {
-		req.Header.Set("Accept", "text/event-stream")
+		h["Accept"] = []string{"text/event-stream"}
 	}
-	d.auth(req.Header, q.Key)
+	d.auth(h, q.Key)
 	for k, v := range q.Header {
-		req.Header.Set(k, v)
+		h.Set(k, v)
 	}
-	req.GetBody = nil // a transport that repeats a request by itself would hide what the gateway did
-	return c.http.Do(req)
+	sent := &payload{}
+	sent.Reset(body)
+	req := http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: sent, ContentLength: int64(len(body))}
+	resp, err := c.rt.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return nil, &url.Error{Op: "Post", URL: u.String(), Err: err}
+	}
+	return resp, nil
+}
+
+// payload is the body of a request. It cannot be had a second time: a transport that repeats a request by itself would
+// hide what the gateway did.
+type payload struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*payload) Close() error { return nil }
+
+// target takes a URL apart, or knows it from the last call in that protocol.
+func (c *Client) target(q Request, path string) (*url.URL, error) {
+	last := &c.targets[q.Protocol]
+	if t := last.Load(); t != nil && t.root == q.URL && t.path == path {
+		return t.url, nil
+	}
+	u, err := url.Parse(strings.TrimSuffix(q.URL, "/") + path)
+	if err != nil {
+		return nil, err
+	}
+	last.Store(&target{q.URL, path, u})
+	return u, nil
 }
 
 // broken ends a reading that went wrong below the protocol.
@@ -210,7 +287,7 @@ func (r *reading) broken(ctx context.Context, note string) {
 }
 
 func (r *reading) read(ctx context.Context, d dialect, q Request, resp *http.Response) {
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	kind := mediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode/100 != 2 || !q.Stream || kind == "application/json" {
 		r.readBody(ctx, d, q, resp)
 		return
@@ -219,9 +296,9 @@ func (r *reading) read(ctx context.Context, d dialect, q Request, resp *http.Res
 		r.broken(ctx, fmt.Sprintf("a stream with content-type %q", kind))
 		return
 	}
-	events := newFrames(resp.Body)
+	r.events.begin(resp.Body)
 	for {
-		f, err := events.next()
+		f, err := r.events.next()
 		if err == io.EOF {
 			break
 		}
@@ -241,6 +318,15 @@ func (r *reading) read(ctx context.Context, d dialect, q Request, resp *http.Res
 	r.conclude()
 }
 
+// mediaType is a content type without its parameters.
+func mediaType(header string) string {
+	if header == "application/json" || header == "text/event-stream" {
+		return header
+	}
+	kind, _, _ := mime.ParseMediaType(header)
+	return kind
+}
+
 // conclude judges a stream that was read to its end.
 func (r *reading) conclude() {
 	switch {
@@ -258,7 +344,8 @@ func (r *reading) conclude() {
 }
 
 func (r *reading) readBody(ctx context.Context, d dialect, q Request, resp *http.Response) {
-	b, err := io.ReadAll(resp.Body)
+	_, err := r.body.ReadFrom(resp.Body)
+	b := r.body.Bytes()
 	switch {
 	case err != nil:
 		r.broken(ctx, "the body broke: "+err.Error())

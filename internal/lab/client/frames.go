@@ -23,7 +23,13 @@ type frames struct {
 	data    []byte // of the event last read
 }
 
-func newFrames(r io.Reader) *frames { return &frames{r: bufio.NewReaderSize(r, 4<<10)} }
+func newFrames(r io.Reader) frames { return frames{r: bufio.NewReaderSize(r, 4<<10)} }
+
+// begin reads from r next.
+func (f *frames) begin(r io.Reader) {
+	f.r.Reset(r)
+	f.begun, f.afterCR = false, false
+}
 
 // maxEvent bounds one event, in bytes.
 const maxEvent = 32 << 20
@@ -84,13 +90,16 @@ func (f *frames) line() ([]byte, error) {
 				continue
 			}
 		}
-		n := bytes.IndexAny(b, "\r\n")
-		if n >= 0 {
-			f.text = append(f.text, b[:n]...)
+		if n := lineEnd(b); n >= 0 {
+			line := b[:n]
+			if len(f.text) > 0 {
+				f.text = append(f.text, line...)
+				line = f.text
+			}
 			// The LF of a CRLF may not have come yet; waiting for it would hold up a finished event.
 			f.afterCR = b[n] == '\r'
 			f.r.Discard(n + 1)
-			return f.text, nil
+			return line, nil
 		}
 		f.text = append(f.text, b...)
 		f.r.Discard(len(b))
@@ -98,4 +107,16 @@ func (f *frames) line() ([]byte, error) {
 			return nil, errors.New("a line above 32 MiB")
 		}
 	}
+}
+
+// lineEnd is where a line ends; -1 = nowhere.
+func lineEnd(b []byte) int {
+	n := bytes.IndexByte(b, '\n')
+	if n >= 0 {
+		b = b[:n]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return n
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 )
 
 // chat is OpenAI chat completions.
@@ -19,15 +18,31 @@ func bearer(h http.Header, key string) {
 
 func (chat) path(Request) string            { return "/v1/chat/completions" }
 func (chat) auth(h http.Header, key string) { bearer(h, key) }
+
+// turn is what the user says.
+type turn struct {
+	Content string `json:"content"`
+	Role    string `json:"role"`
+}
+
+type chatAsk struct {
+	MaxTokens int            `json:"max_tokens,omitempty"`
+	Messages  [1]turn        `json:"messages"`
+	Model     string         `json:"model"`
+	Stream    bool           `json:"stream,omitempty"`
+	Options   *streamOptions `json:"stream_options,omitempty"`
+}
+
+type streamOptions struct {
+	Usage bool `json:"include_usage"`
+}
+
 func (chat) body(q Request) any {
-	m := map[string]any{"model": q.Model, "messages": []any{map[string]any{"role": "user", "content": q.Prompt}}}
+	ask := &chatAsk{MaxTokens: q.MaxTokens, Messages: [1]turn{{q.Prompt, "user"}}, Model: q.Model, Stream: q.Stream}
 	if q.Stream {
-		m["stream"], m["stream_options"] = true, map[string]any{"include_usage": true}
+		ask.Options = &streamOptions{Usage: true}
 	}
-	if q.MaxTokens > 0 {
-		m["max_tokens"] = q.MaxTokens
-	}
-	return m
+	return ask
 }
 
 type chatError struct {
@@ -65,22 +80,108 @@ type chatToolCall struct {
 	} `json:"function"`
 }
 
+type chatSaid struct {
+	Content   *string        `json:"content"`
+	ToolCalls []chatToolCall `json:"tool_calls"`
+}
+
+type chatChoice struct {
+	Delta        chatSaid `json:"delta"`
+	Message      chatSaid `json:"message"`
+	FinishReason *string  `json:"finish_reason"`
+}
+
+type chatUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+}
+
 type chatBody struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Model   string `json:"model"`
-	Choices []struct {
-		Delta, Message struct {
-			Content   *string        `json:"content"`
-			ToolCalls []chatToolCall `json:"tool_calls"`
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Model   string       `json:"model"`
+	Choices []chatChoice `json:"choices"`
+	Usage   *chatUsage   `json:"usage"`
+	Error   *chatError   `json:"error"`
+}
+
+func readChat(b []byte) (chatBody, error) {
+	var c chatBody
+	s := scan{b: b}
+	if c.scan(&s); s.whole() {
+		return c, nil
+	}
+	return decode[chatBody](b)
+}
+
+func (c *chatBody) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "id":
+			s.text(&c.ID)
+		case "object":
+			s.text(&c.Object)
+		case "model":
+			s.text(&c.Model)
+		case "choices":
+			s.must(c.Choices == nil)
+			c.Choices = make([]chatChoice, 0, 1)
+			for s.open('['); s.more(']'); {
+				c.Choices = append(c.Choices, chatChoice{})
+				c.Choices[len(c.Choices)-1].scan(s)
+			}
+		case "usage":
+			if s.must(c.Usage == nil); !s.null() {
+				c.Usage = new(chatUsage)
+				c.Usage.scan(s)
+			}
+		case "error":
+			s.must(s.null())
+		default:
+			s.skip()
 		}
-		FinishReason *string `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *struct {
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
-	} `json:"usage"`
-	Error *chatError `json:"error"`
+	}
+}
+
+func (c *chatChoice) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "delta":
+			c.Delta.scan(s)
+		case "message":
+			c.Message.scan(s)
+		case "finish_reason":
+			s.maybe(&c.FinishReason)
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (c *chatSaid) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "content":
+			s.maybe(&c.Content)
+		case "tool_calls":
+			s.must(s.null())
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (u *chatUsage) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "prompt_tokens":
+			s.count(&u.Prompt)
+		case "completion_tokens":
+			s.count(&u.Completion)
+		default:
+			s.skip()
+		}
+	}
 }
 
 func (c *chatBody) take(r *reading) {
@@ -127,11 +228,11 @@ func (chat) event(r *reading, f frame) error {
 		return nil
 	}
 	if text, ok := r.like.match(f.data); ok && !r.failed && r.terminal == 0 {
-		r.content(string(text))
+		r.piece(text)
 		return nil
 	}
-	var c chatBody
-	if err := json.Unmarshal(f.data, &c); err != nil {
+	c, err := readChat(f.data)
+	if err != nil {
 		return fmt.Errorf("a malformed event: %w", err)
 	}
 	if r.failed {
@@ -158,150 +259,13 @@ func (chat) event(r *reading, f frame) error {
 }
 
 func (chat) whole(r *reading, b []byte) error {
-	var c chatBody
-	if err := json.Unmarshal(b, &c); err != nil {
+	c, err := readChat(b)
+	if err != nil {
 		return fmt.Errorf("a malformed body: %w", err)
 	}
 	if c.Object != "chat.completion" || len(c.Choices) == 0 {
 		return errors.New("not a chat completion")
 	}
 	c.take(r)
-	return nil
-}
-
-// responses is OpenAI responses.
-type responses struct{}
-
-func (responses) path(Request) string            { return "/v1/responses" }
-func (responses) auth(h http.Header, key string) { bearer(h, key) }
-func (responses) body(q Request) any {
-	m := map[string]any{"model": q.Model, "input": q.Prompt, "stream": q.Stream}
-	if q.MaxTokens > 0 {
-		m["max_output_tokens"] = q.MaxTokens
-	}
-	return m
-}
-
-func (responses) failure(r *reading, b []byte) bool { return chat{}.failure(r, b) }
-
-type responseBody struct {
-	ID     string     `json:"id"`
-	Object string     `json:"object"`
-	Status string     `json:"status"`
-	Model  string     `json:"model"`
-	Error  *chatError `json:"error"`
-	Output []struct {
-		Type      string `json:"type"`
-		Arguments string `json:"arguments"`
-		Content   []struct {
-			Text string `json:"text"`
-		} `json:"content"`
-	} `json:"output"`
-	Usage *struct {
-		Input  int `json:"input_tokens"`
-		Output int `json:"output_tokens"`
-	} `json:"usage"`
-}
-
-func (b *responseBody) text() (text, tool string) {
-	var s strings.Builder
-	for _, o := range b.Output {
-		tool += o.Arguments
-		for _, c := range o.Content {
-			s.WriteString(c.Text)
-		}
-	}
-	return s.String(), tool
-}
-
-// finish takes the final response object in.
-func (b *responseBody) finish(r *reading) {
-	r.Model = b.Model
-	if b.Usage != nil {
-		r.Usage = Usage{Input: b.Usage.Input, Output: b.Usage.Output, Reports: r.Usage.Reports + 1}
-	}
-	r.ended(b.Status)
-}
-
-func (responses) event(r *reading, f frame) error {
-	var e struct {
-		Type     string        `json:"type"`
-		Sequence *int          `json:"sequence_number"`
-		Delta    string        `json:"delta"`
-		Response *responseBody `json:"response"`
-		Message  string        `json:"message"`
-		Code     any           `json:"code"`
-		Error    *chatError    `json:"error"`
-	}
-	if string(f.data) == "[DONE]" && (r.terminal > 0 || r.failed) && !r.closed {
-		r.closed = true // some services close responses like chat completions; the SDKs take it
-		return nil
-	}
-	if err := json.Unmarshal(f.data, &e); err != nil {
-		return fmt.Errorf("a malformed event: %w", err)
-	}
-	if r.terminal > 0 || r.failed || r.closed {
-		return fmt.Errorf("event %s behind the end", e.Type)
-	}
-	if e.Sequence != nil {
-		if *e.Sequence < r.seq {
-			return fmt.Errorf("sequence number %d after %d", *e.Sequence, r.seq-1)
-		}
-		r.seq = *e.Sequence + 1
-	}
-	switch e.Type {
-	case "response.output_text.delta":
-		if e.Delta != "" {
-			r.content(e.Delta)
-		}
-	case "response.function_call_arguments.delta":
-		r.Tool += e.Delta
-		r.mark()
-	case "response.completed", "response.incomplete":
-		if e.Response == nil {
-			return errors.New("the terminal event has no response")
-		}
-		e.Response.finish(r)
-		if whole, _ := e.Response.text(); whole != r.text.String() {
-			return errors.New("the text of the final response differs from the deltas")
-		}
-	case "response.failed":
-		if e.Response == nil || !e.Response.Error.take(r) {
-			return errors.New("response.failed without an error")
-		}
-	case "error":
-		if e.Error.take(r) {
-			return nil
-		}
-		if e.Message == "" {
-			return errors.New("an error event without a message")
-		}
-		r.fail("error", text(e.Code), e.Message)
-	case "":
-		return errors.New("an event without a type")
-	}
-	return nil
-}
-
-func (responses) whole(r *reading, b []byte) error {
-	var body responseBody
-	if err := json.Unmarshal(b, &body); err != nil {
-		return fmt.Errorf("a malformed body: %w", err)
-	}
-	if body.Object != "response" {
-		return errors.New("not a response object")
-	}
-	if body.Status == "failed" {
-		if !body.Error.take(r) {
-			return errors.New("a failed response without an error")
-		}
-		return nil
-	}
-	out, tool := body.text()
-	r.Tool = tool
-	if out != "" || tool != "" {
-		r.content(out)
-	}
-	body.finish(r)
 	return nil
 }

@@ -21,6 +21,9 @@ func (p *pattern) learn(data []byte, member, text string) {
 	p.before, p.after = append(p.before[:0], data[:at]...), append(p.after[:0], data[end:]...)
 }
 
+// forget makes p like no event.
+func (p *pattern) forget() { p.before, p.after = p.before[:0], p.after[:0] }
+
 // match is the text of an event like the last one.
 func (p *pattern) match(data []byte) (text []byte, ok bool) {
 	n := len(data) - len(p.after)

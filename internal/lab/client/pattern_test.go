@@ -18,7 +18,7 @@ func TestPatternReadsWhatJSONReads(t *testing.T) {
 		chunk(`"x","content":"y"`), strings.Replace(first, `"finish_reason":null`, `"finish_reason":"stop"`, 1), strings.Replace(first, `"m"`, `"n"`, 1),
 		`{"error":{"message":"boom"}}`, first[:len(first)-1], "[DONE]"} {
 		read := func(warm bool) string {
-			r := &reading{Result: &Result{}, now: func() time.Time { return time.Time{} }}
+			r := &reading{now: func() time.Time { return time.Time{} }}
 			var errs []string
 			for _, data := range []string{first, next, chunk(`" end"`)} {
 				if !warm {
@@ -32,7 +32,7 @@ func TestPatternReadsWhatJSONReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return fmt.Sprint(r.text.String(), r.terminal, r.closed, r.failed, errs, string(b))
+			return fmt.Sprint(string(r.text), r.terminal, r.closed, r.failed, errs, string(b))
 		}
 		if with, without := read(true), read(false); with != without {
 			t.Errorf("%s: with the shortcut %s, without %s", next, with, without)

@@ -1,0 +1,106 @@
+package client
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// sameChat fails unless a body is read as encoding/json reads it.
+func sameChat(t interface{ Errorf(string, ...any) }, b string) {
+	got, err := readChat([]byte(b))
+	want, wantErr := decode[chatBody]([]byte(b))
+	if (err == nil) != (wantErr == nil) || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q is read as %+v (%v), encoding/json reads %+v (%v)", b, got, err, want, wantErr)
+	}
+	s := scan{b: []byte(b)}
+	if s.skip(); s.whole() && !json.Valid([]byte(b)) {
+		t.Errorf("%q is not JSON, and passes", b)
+	}
+}
+
+const plainChat = `{"id":"c-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a b","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":20,"total_tokens":23,"details":{"x":[1,-2.5e+3,true,false,"y",{}]}},"error":null}`
+
+func TestScanReadsWhatJSONReads(t *testing.T) {
+	content := func(literal string) string { return strings.Replace(plainChat, `"a b"`, literal, 1) }
+	for _, b := range []string{plainChat, " \t\r\n" + plainChat + "\n ", plainChat + "x", plainChat + plainChat, plainChat + "\x00", "", "null", "[]", "1", `"x"`, "{}", "{", "{,}",
+		content(`"\n\"\\\/\b\f\r\té\u00e9"`), content(`"\ud83d\ude00 \ud83d \ude00"`), content("\"\xff\xc3\""), content(`"\x"`), content(`"\u12g4"`), content(`"\u12"`), content(`"é"`),
+		content(`"\`), content(`"a` + "\n" + `"`), content(`null`), content(`1`), content(`{}`), content(`[]`), content(`true`), content(`nul`), content(`nulll`),
+		content(`"x","content":null`), content(`null,"content":"x"`), content(`"x","Content":"y"`), content(`"x","CONTENT":null`), content(`"x","c\u006fntent":"y"`), content("\"x\",\"\u212aind\":1"),
+		content(`"x","tool_calls":null`), content(`"x","tool_calls":[{"index":0,"function":{"arguments":"{}"}}]`), content(`"x",`), content(`"x":"y"`), content(`"x" "y":1`),
+		strings.Replace(plainChat, `:20,`, `:020,`, 1), strings.Replace(plainChat, `:20,`, `:-20,`, 1), strings.Replace(plainChat, `:20,`, `:20.0,`, 1), strings.Replace(plainChat, `:20,`, `:2e1,`, 1),
+		strings.Replace(plainChat, `:20,`, `:0,`, 1), strings.Replace(plainChat, `:20,`, `:null,`, 1), strings.Replace(plainChat, `:20,`, `:"20",`, 1), strings.Replace(plainChat, `:20,`, `:9223372036854775807,`, 1),
+		strings.Replace(plainChat, `:20,`, `:9223372036854775808,`, 1), strings.Replace(plainChat, `:20,`, `:,`, 1), strings.Replace(plainChat, `-2.5e+3`, `-`, 1), strings.Replace(plainChat, `-2.5e+3`, `-2.`, 1),
+		strings.Replace(plainChat, `-2.5e+3`, `-2.5e`, 1), strings.Replace(plainChat, `-2.5e+3`, `+1`, 1), strings.Replace(plainChat, `-2.5e+3`, `.5`, 1), strings.Replace(plainChat, `-2.5e+3`, `-00`, 1), strings.Replace(plainChat, `-2.5e+3`, `1,`, 1),
+		strings.Replace(plainChat, `"error":null`, `"error":{"message":"boom","type":1,"code":["x"]}`, 1), strings.Replace(plainChat, `"error":null`, `"error":"x"`, 1),
+		strings.Replace(plainChat, `"error":null`, `"usage":{"prompt_tokens":7}`, 1), strings.Replace(plainChat, `"error":null`, `"usage":null`, 1), strings.Replace(plainChat, `"error":null`, `"choices":[{},{"finish_reason":"x"}]`, 1),
+		strings.Replace(plainChat, `"error":null`, `"choices":null`, 1), strings.Replace(plainChat, `"error":null`, `"choices":[]`, 1), strings.Replace(plainChat, `"error":null`, `"model":null`, 1), strings.Replace(plainChat, `"error":null`, `"model":"n"`, 1),
+		`{"choices":[]}`, `{"choices":[null]}`, `{"choices":[{}]}`, `{"choices":[{"delta":{"content":"a"},"delta":{}}]}`, `{"choices":[{"delta":null}]}`, `{"choices":[{},]}`, `{"choices":[{} {}]}`, `{"choices":{}}`, `{"choices":[}`, `{"choices":]}`,
+		`{"x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`, `{"x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, `{"x":[1}`, `{"x":{"y"]}`, `{"x":{1:2}}`, "{\"x\":\"\xff\"}", "{\"x\xff\":1}",
+	} {
+		sameChat(t, b)
+	}
+	for i := range plainChat {
+		sameChat(t, plainChat[:i])
+		sameChat(t, plainChat[i:])
+		for _, c := range "\"\\{}[],:0-.eEnN \x00\x1f\x7f\xff" {
+			sameChat(t, plainChat[:i]+string(c)+plainChat[i:])
+			sameChat(t, plainChat[:i]+string(c)+plainChat[i+1:])
+		}
+	}
+}
+
+// TestScanReadsWhatIsPlain: what most answers are is read without encoding/json, with few allocations.
+func TestScanReadsWhatIsPlain(t *testing.T) {
+	for _, b := range []string{plainChat, strings.Replace(plainChat, `"a b"`, `"é \n \u00e9"`, 1), strings.Replace(plainChat, `"a b"`, `null`, 1), strings.ReplaceAll(plainChat, ",", " ,\n")} {
+		var c chatBody
+		s := scan{b: []byte(b)}
+		if c.scan(&s); !s.whole() {
+			t.Errorf("%s: odd at byte %d", b, s.at)
+		}
+	}
+	b := []byte(plainChat)
+	if n := testing.AllocsPerRun(100, func() { readChat(b) }); n > 10 {
+		t.Errorf("%.0f allocations", n)
+	}
+}
+
+// jsonOf draws a value that is JSON, near-JSON in few places, and full of what readers disagree about.
+func jsonOf(deep int) *rapid.Generator[string] {
+	names := rapid.SampledFrom([]string{"id", "object", "model", "choices", "delta", "message", "content", "finish_reason", "usage", "prompt_tokens", "completion_tokens",
+		"error", "tool_calls", "x", "é", "Choices", "OBJECT", "u\u017fage", `cont\u0065nt`, "", "to\u212aens"})
+	scalars := rapid.SampledFrom([]string{"null", "true", "false", "0", "7", "-1", "1.5", "1e2", "12345678901234567890", "01", `""`, `"a"`, `"a b"`, `"\n"`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`,
+		`"é"`, "\"\xff\"", `"\q"`, `"chat.completion"`, "tru", "{}", "[]"})
+	space := rapid.SampledFrom([]string{"", "", "", "", " ", "\n\t", "\r"})
+	return rapid.Custom(func(t *rapid.T) string {
+		kind := rapid.IntRange(0, 3).Draw(t, "kind")
+		if deep == 0 || kind == 0 {
+			return space.Draw(t, "space") + scalars.Draw(t, "scalar") + space.Draw(t, "space")
+		}
+		list := rapid.SliceOfN(jsonOf(deep-1), 0, 4).Draw(t, "list")
+		if kind == 1 {
+			return "[" + strings.Join(list, ",") + "]"
+		}
+		for i := range list {
+			list[i] = space.Draw(t, "space") + `"` + names.Draw(t, "name") + `"` + space.Draw(t, "space") + ":" + list[i]
+		}
+		return "{" + strings.Join(list, ",") + "}"
+	})
+}
+
+func TestScanAgreesWithJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := jsonOf(4).Draw(t, "value")
+		if rapid.Bool().Draw(t, "as a choice") {
+			b = `{"object":"o","choices":[` + b + `]}`
+		}
+		if rapid.IntRange(0, 3).Draw(t, "hurt") == 0 && b != "" {
+			i := rapid.IntRange(0, len(b)-1).Draw(t, "at")
+			b = b[:i] + rapid.SampledFrom([]string{"", ",", `"`, "}", "]", `\`, " ", "1", "{"}).Draw(t, "by") + b[i+rapid.IntRange(0, 1).Draw(t, "over"):]
+		}
+		sameChat(t, b)
+	})
+}
