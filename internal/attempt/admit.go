@@ -22,9 +22,13 @@ func (p *permits) add(x resilience.Permit) {
 	p.n++
 }
 
-// alive tells every room that content has come.
-func (p *permits) alive(now time.Time) {
-	for _, x := range p.taken[:p.n] {
+// alive tells every room that content has come. proven says that the candidate was known to answer before: then it is no
+// news for the gate, where the cap of the unproven is all that it could lift, for the price of a look by who waits.
+func (p *permits) alive(proven bool, now time.Time) {
+	for i, x := range p.taken[:p.n] {
+		if i == gated && proven {
+			continue
+		}
 		x.Alive(now)
 	}
 }

@@ -69,8 +69,9 @@ func (f *flight) firstContent(now time.Time) {
 		return
 	}
 	f.attempt.ContentAt = now
+	proven := f.candidate.Health.Proven(now)
 	f.health.Content(now)
-	f.permits.alive(now)
+	f.permits.alive(proven, now)
 	f.run.engine.Outages.Alive(f.candidate.Candidate, now)
 }
 

@@ -46,7 +46,7 @@ func (r *run) fallBack(why gateway.Reason, gerr *gateway.Error) bool {
 		return false
 	}
 	r.asked = gerr
-	r.leaveQueue(false)
+	r.leaveQueue()
 	j := r.job.Journey
 	j.Status, j.Code, j.Error = 0, "", ""
 	j.Path = append(slices.Clip(j.Path), "emergency fallback "+to.Pool.Name+" ("+why.String()+")")

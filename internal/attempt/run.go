@@ -29,6 +29,7 @@ type run struct {
 	history   []next.Try
 	flights   sync.WaitGroup // raced ones
 	waiter    *queue.Waiter
+	lined     []int // candidates for which it stands in line
 	waits     int
 	waited    time.Duration // for transient reasons
 	queued    time.Duration // all pauses
@@ -50,7 +51,7 @@ type run struct {
 // close gives back what the request holds, however it ends.
 func (r *run) close() {
 	r.flights.Wait()
-	r.leaveQueue(false)
+	r.leaveQueue()
 	if r.plan != nil {
 		r.plan.Close()
 	}
@@ -168,7 +169,7 @@ func (r *run) try(step next.Step) *flight {
 		r.unpaid(step)
 		return nil // lost the candidate between the look and the taking: plan again
 	}
-	r.leaveQueue(true)
+	r.leaveServed(step.ID)
 	if f.probe && (r.plan.Fallbacks(f.candidate.ID) > 0 || r.busyLeft(f.candidate.ID, f.attempt.BeganAt)) {
 		return r.race(f, step)
 	}

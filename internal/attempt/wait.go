@@ -1,7 +1,6 @@
 package attempt
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -75,12 +74,7 @@ func (r *run) wait(step next.Step) *gateway.Error {
 		}
 		return gerr
 	}
-	ctx, cancel := r.parent, context.CancelFunc(nil)
-	if !limit.IsZero() {
-		ctx, cancel = context.WithDeadline(r.parent, limit)
-		defer cancel()
-	}
-	err := r.waiter.Wait(ctx, step.Until)
+	err := r.waiter.Wait(r.parent, step.Until, limit)
 	r.paused(began, step.Why)
 	if step.Transient {
 		r.waited += time.Since(began)
@@ -106,7 +100,7 @@ func (r *run) joinQueue(step next.Step, now time.Time) *gateway.Error {
 	if refused != nil {
 		return r.queueFull(refused.RetryAfter, fmt.Sprintf("%d requests already wait for this model", refused.Depth))
 	}
-	r.waiter = w
+	r.waiter, r.lined = w, step.Set
 	if cb := r.engine.Events.Waiting; cb != nil {
 		cb(1)
 	}
@@ -136,12 +130,62 @@ func (r *run) behindOthers(id int) bool {
 	return r.engine.Queues.Pool(r.job.Pool.Name).Ahead(set[:])
 }
 
-func (r *run) leaveQueue(served bool) {
+// leaveServed leaves the line with a permit for candidate taken. When that was the last there is, the next in line need
+// not look, only to find so.
+func (r *run) leaveServed(taken int) {
 	if r.waiter == nil {
 		return
 	}
-	r.waiter.Leave(served)
-	r.waiter, r.waiting = nil, gateway.ReasonNone // the next wait is another one
+	if until, spent := r.spent(taken); spent {
+		r.waiter.LeaveSpent(until)
+	} else {
+		r.waiter.Leave(true)
+	}
+	r.outOfLine()
+}
+
+// spent reports whether nothing that this request has waited for could be taken now, by anybody, and until when that may
+// hold at least; zero = unknown. Only what is refused to everybody alike counts: a slot, a rest, a broken service.
+func (r *run) spent(taken int) (until time.Time, spent bool) {
+	if r.job.Allowed != nil || r.plan.Pinned() {
+		return until, false // it sees less than others
+	}
+	for _, c := range r.plan.Ranked {
+		if c.Ruling.OK() && c.ID != taken {
+			return until, false
+		}
+	}
+	ask, now := r.ask, time.Now()
+	ask.Fallbacks = 0
+	for _, id := range r.lined {
+		ruling := r.job.Pool.Candidates[id].Peek(&ask, now)
+		switch ruling.Reason {
+		case gateway.ConcurrencyFull, gateway.CircuitOpen, gateway.ConnectionCooldown, gateway.ModelLockout:
+		case gateway.Paced:
+			if !ruling.Until.IsZero() {
+				return until, false // by a rate, perhaps of tokens, of which another request may need fewer
+			}
+		default:
+			return until, false
+		}
+		if until.IsZero() || !ruling.Until.IsZero() && ruling.Until.Before(until) {
+			until = ruling.Until
+		}
+	}
+	return until, true
+}
+
+// leaveQueue leaves the line for good, without what was waited for.
+func (r *run) leaveQueue() {
+	if r.waiter == nil {
+		return
+	}
+	r.waiter.Leave(false)
+	r.outOfLine()
+}
+
+func (r *run) outOfLine() {
+	r.waiter, r.lined, r.waiting = nil, nil, gateway.ReasonNone // the next wait is another one
 	if cb := r.engine.Events.Waiting; cb != nil {
 		cb(-1)
 	}

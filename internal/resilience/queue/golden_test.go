@@ -218,7 +218,7 @@ func playPool(t *testing.T, sc scene) (ends []ending) {
 				defer cancel()
 			}
 			for {
-				err := w.Wait(ctx, time.Time{})
+				err := w.Wait(ctx, time.Time{}, time.Time{})
 				mu.Lock()
 				id := -1
 				if err == nil {

@@ -101,6 +101,41 @@ func TestLineOnlyOneLooksAndPassesOn(t *testing.T) {
 	}
 }
 
+func TestLineNobodyLooksForWhatIsSpent(t *testing.T) {
+	l := NewLine(LineConfig{})
+	a, same, other, again := join(l, "k", 1, 2), join(l, "k", 1, 2), join(l, "k", 1, 3), join(l, "k", 2)
+	if l.Next(t0) != a {
+		t.Fatal("the first must look first")
+	}
+	l.Spent(a, t0.Add(300*time.Millisecond), t0)
+	l.Leave(a, true, t0)
+	if p := l.Next(t0); p != other {
+		t.Fatalf("only who waits for something else may look, got %v", p)
+	}
+	l.Pass(other)
+	if p := l.Next(t0); p != nil {
+		t.Fatalf("%v looks for what the first took", p)
+	}
+	if at := l.WakeAt(); !at.Equal(t0.Add(300 * time.Millisecond)) {
+		t.Fatalf("the line looks again at +%v", at.Sub(t0))
+	}
+	l.Tick(l.WakeAt())
+	if l.Next(t0) != same {
+		t.Fatal("when the time has come the next in order looks")
+	}
+	l.Wake(t0) // something came free while it looked: what it finds spent is not known of the new round
+	l.Spent(same, time.Time{}, t0)
+	l.Leave(same, true, t0)
+	if p := l.Next(t0); p != other {
+		t.Fatalf("a change during the look was lost, got %v", p)
+	}
+	l.Spent(again, time.Time{}, t0) // it has no turn, so it knows nothing
+	l.Pass(other)
+	if p := l.Next(t0); p != again {
+		t.Fatalf("who did not look has told what is spent, got %v", p)
+	}
+}
+
 func TestLineSubsetOfWhatWasRefusedIsNotAsked(t *testing.T) {
 	l := NewLine(LineConfig{})
 	wide := join(l, "k", 1, 2, 3)
@@ -258,6 +293,9 @@ func TestLineProperties(t *testing.T) {
 				if free[id] > 0 {
 					free[id]--
 					running[id]++
+					if !slices.ContainsFunc(p.group.set, func(id int) bool { return free[id] > 0 }) {
+						l.Spent(p, time.Time{}, now)
+					}
 					l.Leave(p, true, now)
 					line = slices.DeleteFunc(line, func(q *Place) bool { return q == p })
 					name := string(p.key) + "/" + p.group.name

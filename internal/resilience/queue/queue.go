@@ -158,6 +158,9 @@ type Waiter struct {
 	pool  *Pool
 	place *Place
 	turn  chan struct{} // capacity 1
+
+	limit   *time.Timer // nil = no Wait had a limit
+	limitAt time.Time
 }
 
 // WaitUntil is when a request that joins at now has to give up: MaxWait or the deadline, whichever is earlier; zero =
@@ -172,11 +175,11 @@ func (c Config) WaitUntil(deadline, now time.Time) time.Time {
 	return deadline
 }
 
-// Wait blocks until it is this waiter's turn to look, and returns nil; or until ctx ends, and returns its error. The
-// caller's hard limit (Config.WaitUntil) belongs in ctx. until is when the candidates may change by time alone (the
-// earliest Until of their rulings; zero = unknown): then the line looks again, in its order. Calling Wait
+// Wait blocks until it is this waiter's turn to look, and returns nil; or until ctx ends, and returns its error; or until
+// limit (Config.WaitUntil; zero = none), and returns context.DeadlineExceeded. until is when the candidates may change by
+// time alone (the earliest Until of their rulings; zero = unknown): then the line looks again, in its order. Calling Wait
 // after a look means Pass. After an error the waiter has to leave: it may hold the turn.
-func (w *Waiter) Wait(ctx context.Context, until time.Time) error {
+func (w *Waiter) Wait(ctx context.Context, until, limit time.Time) error {
 	w.pool.step(func(l *Line, now time.Time) {
 		w.pass(l)
 		l.Await(w.place, until, now)
@@ -184,9 +187,26 @@ func (w *Waiter) Wait(ctx context.Context, until time.Time) error {
 	select {
 	case <-w.turn:
 		return nil
+	case <-w.overdue(limit):
+		return context.DeadlineExceeded
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// overdue is the channel of a timer that fires at limit; nil = never. It is kept over several looks, which mostly have
+// one limit.
+func (w *Waiter) overdue(limit time.Time) <-chan time.Time {
+	switch {
+	case limit.IsZero():
+		return nil
+	case w.limit == nil:
+		w.limit = time.NewTimer(time.Until(limit))
+	case !limit.Equal(w.limitAt):
+		w.limit.Reset(time.Until(limit))
+	}
+	w.limitAt = limit
+	return w.limit.C
 }
 
 // Pass tells that the waiter looked and could not run: the next in line whose set may differ looks. The waiter itself
@@ -205,5 +225,22 @@ func (w *Waiter) pass(l *Line) {
 // Leave takes the waiter out of the line and lets the next look. It must always be called; it is idempotent, so defer
 // Leave(false) and call Leave(true) as soon as a candidate was taken, before the attempt is made.
 func (w *Waiter) Leave(served bool) {
+	w.stop()
 	w.pool.step(func(l *Line, now time.Time) { l.Leave(w.place, served, now) })
+}
+
+// LeaveSpent is Leave(true) of a waiter that has taken the last of what it waits for: whoever waits for the same need not
+// look before something changes or until has come; zero = unknown.
+func (w *Waiter) LeaveSpent(until time.Time) {
+	w.stop()
+	w.pool.step(func(l *Line, now time.Time) {
+		l.Spent(w.place, until, now)
+		l.Leave(w.place, true, now)
+	})
+}
+
+func (w *Waiter) stop() {
+	if w.limit != nil {
+		w.limit.Stop()
+	}
 }

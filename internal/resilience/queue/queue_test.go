@@ -46,11 +46,15 @@ func (s *slots) run(ctx context.Context, p *Pool, key string, set []int, work ti
 		}
 		defer w.Leave(false)
 		for {
-			if err := w.Wait(ctx, time.Time{}); err != nil {
+			if err := w.Wait(ctx, time.Time{}, time.Time{}); err != nil {
 				return err
 			}
 			if s.take() {
-				w.Leave(true)
+				if s.free.Load() == 0 {
+					w.LeaveSpent(time.Time{})
+				} else {
+					w.Leave(true)
+				}
 				break
 			}
 		}
@@ -129,13 +133,13 @@ func TestPoolCancelledWaiterPassesItsTurn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for { // the turn may be taken or the error may come: both are legal, neither may lose the turn
-			if err := first.Wait(ctx, time.Time{}); err != nil {
+			if err := first.Wait(ctx, time.Time{}, time.Time{}); err != nil {
 				break
 			}
 		}
 		first.Leave(false)
 		first.Leave(true)
-		if err := second.Wait(t.Context(), time.Time{}); err != nil {
+		if err := second.Wait(t.Context(), time.Time{}, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		second.Leave(true)
@@ -153,11 +157,11 @@ func TestPoolFirstTurnIsNoPass(t *testing.T) {
 		second, _ := p.Join(Entry{Key: "k", Set: []int{1}}, Config{}, time.Now())
 		began := time.Now()
 		first.Pass()
-		if err := first.Wait(t.Context(), time.Time{}); err != nil {
+		if err := first.Wait(t.Context(), time.Time{}, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		first.Leave(true)
-		if err := second.Wait(t.Context(), time.Time{}); err != nil {
+		if err := second.Wait(t.Context(), time.Time{}, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		second.Leave(true)
@@ -176,7 +180,7 @@ func TestPoolWaitEndsWithItsContext(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		for {
-			err := w.Wait(ctx, time.Time{})
+			err := w.Wait(ctx, time.Time{}, time.Time{})
 			if errors.Is(err, context.DeadlineExceeded) {
 				break
 			}
@@ -190,16 +194,58 @@ func TestPoolWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
+func TestPoolWaitEndsAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, began := New(Options{}).Pool("p"), time.Now()
+		w, _ := p.Join(Entry{Key: "k", Set: []int{1}}, Config{}, began)
+		defer w.Leave(false)
+		if err := w.Wait(t.Context(), time.Time{}, began.Add(5*time.Second)); err != nil { // the first look is at once
+			t.Fatal(err)
+		}
+		limit := began.Add(700 * time.Millisecond) // before the line looks again by itself
+		if err := w.Wait(t.Context(), time.Time{}, limit); err != context.DeadlineExceeded || time.Since(began) != 700*time.Millisecond {
+			t.Fatalf("%v after %v", err, time.Since(began))
+		}
+		if err := w.Wait(t.Context(), time.Time{}, began.Add(5*time.Second)); err != nil { // a later limit holds from then on
+			t.Fatal(err)
+		}
+		if err := w.Wait(t.Context(), time.Time{}, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A slot that comes back again and again costs one look each time: who takes the last one saves the next in line its own.
+func TestPoolOneLookPerSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{})
+		s := &slots{wake: r.Wake}
+		s.free.Store(1)
+		var done sync.WaitGroup
+		for range 100 {
+			done.Go(func() {
+				if err := s.run(t.Context(), r.Pool("p"), "k", []int{1}, 10*time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		done.Wait()
+		if n := s.looks.Load(); n > 110 {
+			t.Errorf("%d looks for 100 requests", n)
+		}
+	})
+}
+
 func TestPoolLooksWhenTheTimeCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Line: LineConfig{Relook: time.Hour}}).Pool("p")
 		w, _ := p.Join(Entry{Key: "k", Set: []int{1}}, Config{}, time.Now())
 		defer w.Leave(false)
 		began := time.Now()
-		if err := w.Wait(t.Context(), time.Time{}); err != nil { // the first look is at once
+		if err := w.Wait(t.Context(), time.Time{}, time.Time{}); err != nil { // the first look is at once
 			t.Fatal(err)
 		}
-		if err := w.Wait(t.Context(), began.Add(3*time.Second)); err != nil {
+		if err := w.Wait(t.Context(), began.Add(3*time.Second), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(began); waited != 3*time.Second {
@@ -219,7 +265,7 @@ func TestO7QueueNeverEndsARunningAttempt(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), cfg.WaitUntil(time.Time{}, time.Now()))
 		defer cancel()
 		w, _ := p.Join(Entry{Key: "k", Set: []int{1}}, cfg, time.Now())
-		if err := w.Wait(ctx, time.Time{}); err != nil || !s.take() {
+		if err := w.Wait(ctx, time.Time{}, time.Time{}); err != nil || !s.take() {
 			t.Fatal("must run at once", err)
 		}
 		w.Leave(true)
