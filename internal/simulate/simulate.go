@@ -70,11 +70,11 @@ func (o *Options) one(ctx context.Context, s scenario.Scenario, policy string) (
 	stop := o.report(policy, &begun, &elapsed)
 	defer stop()
 	var r lab.RunReport
-	err := InVirtualTime(func() error {
+	err := InVirtualTime(func() (err error) {
 		net := local.New()
 		net.Travel = travel
+		defer func() { err = errors.Join(err, net.Wait()) }() // whatever happens, the network's goroutines must not stay
 		from := time.Now()
-		var err error
 		r, err = lab.RunScenario(context.Background(), lab.RunOptions{
 			Scenario: s, Calls: o.Calls, Workers: o.Workers, Policy: policy, Net: net,
 			Stopped: func() bool { return ctx.Err() != nil },
@@ -83,7 +83,7 @@ func (o *Options) one(ctx context.Context, s scenario.Scenario, policy string) (
 				return start(ctx, net, yaml)
 			},
 		})
-		return errors.Join(err, net.Wait())
+		return err
 	})
 	return r, errors.Join(err, ctx.Err())
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,20 +16,43 @@ import (
 
 // exchange is one request and its answer: the handler's http.ResponseWriter and the client's body.
 type exchange struct {
-	ctx    context.Context // the client's
-	cancel context.CancelFunc
-	header http.Header // as the handler builds it
+	ctx     context.Context // the client's
+	cancel  context.CancelFunc
+	net     *Network
+	host    *Host
+	payload payload     // of the request
+	header  http.Header // as the handler builds it
 
 	mu      sync.Mutex
 	status  int
 	sent    http.Header
+	room    *[]byte // what buf lies in; nil = nothing was written, or all is over
 	buf     []byte
 	read    int   // of buf
 	ended   error // io.EOF = properly
-	left    bool  // the client closed the body
+	left    bool  // the client closed the body before the end
+	closed  bool  // the client closed the body
 	linger  bool  // a close resets
 	stopped bool  // hijacked
 	wake    chan struct{}
+}
+
+// payload is the body of a request.
+type payload struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*payload) Close() error { return nil }
+
+// request is req as a server sees it. Header and URL are the client's own: a handler only reads them, and a client that has
+// sent a request leaves them as they are.
+func (x *exchange) request(req *http.Request, ctx context.Context) *http.Request {
+	in := req.WithContext(ctx)
+	in.RequestURI, in.RemoteAddr, in.Proto, in.ProtoMajor, in.ProtoMinor = req.URL.RequestURI(), "127.0.0.1:50000", "HTTP/1.1", 1, 1
+	if in.Host == "" {
+		in.Host = req.URL.Host
+	}
+	in.Body, in.GetBody, in.ContentLength = &x.payload, nil, x.payload.Size()
+	return in
 }
 
 var errLeft = errors.New("local: the client has left")
@@ -70,6 +94,12 @@ func (x *exchange) Write(b []byte) (int, error) {
 		return 0, errLeft
 	}
 	x.head(http.StatusOK)
+	if x.room == nil {
+		if x.room, _ = x.net.bodies.Get().(*[]byte); x.room == nil {
+			x.room = new([]byte)
+		}
+		x.buf = (*x.room)[:0]
+	}
 	if x.read == len(x.buf) {
 		x.buf, x.read = x.buf[:0], 0
 	}
@@ -127,7 +157,23 @@ func (x *exchange) finish(err error) {
 	if x.ended == nil {
 		x.ended = err
 	}
+	x.clear()
 	x.signal()
+}
+
+// mostKept bounds the memory of an answer that is kept for another one, in bytes.
+const mostKept = 64 << 10
+
+// clear gives the memory of the answer back when neither side needs it. It is called with the lock held.
+func (x *exchange) clear() {
+	if x.room == nil || x.ended == nil || !x.closed {
+		return
+	}
+	if cap(x.buf) <= mostKept {
+		*x.room = x.buf[:0]
+		x.net.bodies.Put(x.room)
+	}
+	x.room, x.buf, x.read = nil, nil, 0
 }
 
 // awaitHead waits for the status.
@@ -186,9 +232,8 @@ func (x *exchange) Close() error {
 
 func (x *exchange) leave() {
 	x.mu.Lock()
-	if x.ended == nil {
-		x.left = true
-	}
+	x.left, x.closed = x.left || x.ended == nil, true
+	x.clear()
 	x.mu.Unlock()
 	x.cancel()
 }

@@ -6,11 +6,9 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -29,8 +27,12 @@ type Network struct {
 
 	mu     sync.Mutex
 	hosts  map[string]*Host
-	served sync.WaitGroup
-	broken error // the first panic of a handler
+	idle   []worker // the last one rested last
+	broken error    // the first panic of a handler
+
+	served  sync.WaitGroup // exchanges
+	workers sync.WaitGroup
+	bodies  sync.Pool // of *[]byte: answers under way
 }
 
 // Host is one host of a network.
@@ -58,14 +60,6 @@ func (n *Network) Add(name string, h Host) {
 	n.hosts[name] = &h
 }
 
-// Wait returns when no handler runs, with the first panic of one as an error.
-func (n *Network) Wait() error {
-	n.served.Wait()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.broken
-}
-
 // CloseIdleConnections implements what http.Client.CloseIdleConnections asks for.
 func (n *Network) CloseIdleConnections() {
 	n.mu.Lock()
@@ -86,42 +80,26 @@ func (n *Network) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	x := &exchange{ctx: ctx, net: n, host: h, header: make(http.Header, 8), wake: make(chan struct{}, 1)}
 	inner, cancel := context.WithCancel(context.WithValue(ctx, http.LocalAddrContextKey, h.addr))
-	x := &exchange{cancel: cancel, ctx: ctx, header: http.Header{}, wake: make(chan struct{}, 1)}
-	in := req.Clone(inner)
-	in.RequestURI, in.RemoteAddr, in.Proto, in.ProtoMajor, in.ProtoMinor = req.URL.RequestURI(), "127.0.0.1:50000", "HTTP/1.1", 1, 1
-	if in.Host == "" {
-		in.Host = req.URL.Host
-	}
-	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	n.served.Go(func() {
-		deepen()
-		defer cancel()
-		if n.Travel > 0 {
-			time.Sleep(n.Travel/2 + rand.N(n.Travel))
-		}
-		defer func() { n.release(h, x.end(recover(), n.note)) }()
-		h.Handler.ServeHTTP(x, in)
-	})
+	x.cancel = cancel
+	x.payload.Reset(body)
+	n.run(x, x.request(req, inner))
 	if err := x.awaitHead(); err != nil {
 		x.leave()
 		return nil, err
 	}
-	return &http.Response{Status: fmt.Sprintf("%d %s", x.status, http.StatusText(x.status)), StatusCode: x.status,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: x.sent, Body: x, ContentLength: -1, Request: req}, nil
+	return &http.Response{Status: statusLine(x.status), StatusCode: x.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: x.sent, Body: x, ContentLength: -1, Request: req}, nil
 }
 
-// deepen makes the goroutine's stack as big as a request needs, while there is next to nothing on it: it would be copied
-// four times else, each time with more.
-//
-//go:noinline
-func deepen() {
-	var room [12 << 10]byte
-	keep(&room)
+// statusLine is a status in words.
+func statusLine(status int) string {
+	if status == http.StatusOK {
+		return "200 OK"
+	}
+	return fmt.Sprintf("%d %s", status, http.StatusText(status))
 }
-
-//go:noinline
-func keep(*[12 << 10]byte) {}
 
 // readBody takes the whole body before anything else happens, as a socket's buffer would a small one: who sent it may
 // use its memory again as soon as RoundTrip returns.
@@ -155,16 +133,17 @@ func (n *Network) connect(ctx context.Context, host string) (*Host, error) {
 	n.mu.Unlock()
 	if fresh && h.Dial != nil {
 		if err := h.Dial(ctx, open); err != nil {
-			n.release(h, false)
+			n.mu.Lock()
+			h.close(false)
+			n.mu.Unlock()
 			return nil, err
 		}
 	}
 	return h, nil
 }
 
-func (n *Network) release(h *Host, reuse bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// close ends the use of a connection. The network's lock is held.
+func (h *Host) close(reuse bool) {
 	h.busy--
 	if reuse {
 		h.idle++
