@@ -13,7 +13,7 @@ import (
 func (f *flight) answer() {
 	f.phase = verdict.PhaseBody
 	r := f.run
-	size := 16 << 10
+	size := firstAnswer
 	if n := f.response.ContentLength; n > 0 && n < 8<<20 {
 		size = int(n) + 1
 	}
@@ -29,13 +29,14 @@ func (f *flight) answer() {
 		f.passOn(now)
 		return
 	}
-	var s protocol.Signal
-	r.job.Family.Body(f.response.Header.Get("Content-Type"), *f.whole, &s)
-	f.note(&s)
+	s := &f.signal
+	s.Reset()
+	r.job.Family.Body(f.response.Header.Get("Content-Type"), *f.whole, s)
+	f.note(s)
 	e := verdict.Evidence{Status: f.response.StatusCode, Header: f.response.Header}
 	switch {
 	case s.Flags.Has(protocol.Error):
-		f.endInBody(&s)
+		f.endInBody(s)
 	case s.Flags.Has(protocol.NotCompletion):
 		e.NotCompletion, e.Body = true, (*f.whole)[:min(len(*f.whole), maxErrorBody)]
 		f.end(e)
@@ -60,8 +61,11 @@ func (f *flight) endInBody(s *protocol.Signal) {
 		Code: s.Code, Type: s.Type, Message: s.Message})
 }
 
-// maxAnswer bounds an answer that is not streamed.
-const maxAnswer = 256 << 20
+// Bytes of an answer that is not streamed: the first room for one whose length is not announced, and the most.
+const (
+	firstAnswer = 8 << 10
+	maxAnswer   = 256 << 20
+)
 
 // firstContent marks the moment from which the candidate is known to work.
 func (f *flight) firstContent(now time.Time) {

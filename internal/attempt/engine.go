@@ -8,6 +8,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -71,6 +72,7 @@ type Options struct {
 // Engine runs requests. It is safe for concurrent use.
 type Engine struct {
 	Options
+	agent []string // the User-Agent header
 	mu    sync.Mutex
 	pools map[string]*budget
 }
@@ -80,7 +82,7 @@ func New(o Options) *Engine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{Options: o, pools: map[string]*budget{}}
+	return &Engine{Options: o, agent: []string{cmp.Or(o.Agent, "spillway")}, pools: map[string]*budget{}}
 }
 
 // Job is one request to be run.

@@ -1,11 +1,13 @@
 package attempt
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +58,7 @@ type flight struct {
 	whole    *[]byte       // the answer when not streamed; an error body when it failed
 	state    protocol.StreamState
 	phase    verdict.Phase
+	signal   protocol.Signal // of the event that was read last, or of the whole answer
 
 	pinned  bool     // what it has made is known to be at its connection
 	lost    []string // what the request has lost on the way to this account, by name
@@ -156,7 +159,11 @@ func (f *flight) clocks() watchdog.Clocks {
 // eventStream reports whether the answer is to be read as a stream of events. JSON and HTML say that they are none;
 // anything else is read as events, because content types lie.
 func (f *flight) eventStream() bool {
-	ct, _, _ := mime.ParseMediaType(f.response.Header.Get("Content-Type"))
+	kind := f.response.Header.Get("Content-Type")
+	if strings.HasPrefix(kind, "text/event-stream") {
+		return true // the usual case, made cheap
+	}
+	ct, _, _ := mime.ParseMediaType(kind)
 	if ct == "application/json" || strings.HasPrefix(ct, "text/html") {
 		return false
 	}
@@ -181,7 +188,7 @@ var errTooMuch = errors.New("the answer is larger than this gateway takes")
 func readUpTo(r io.Reader, buf *[]byte, most int) error {
 	for {
 		if len(*buf) == cap(*buf) {
-			*buf = append(*buf, 0)[:len(*buf)]
+			*buf = slices.Grow(*buf, max(len(*buf), bytes.MinRead))
 		}
 		n, err := r.Read((*buf)[len(*buf):min(cap(*buf), most)])
 		*buf = (*buf)[:len(*buf)+n]

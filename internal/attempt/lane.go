@@ -137,7 +137,7 @@ func (f *flight) side(ctx context.Context, method, path string, body []byte) (in
 			req.Header[name] = v
 		}
 	}
-	req.Header["User-Agent"], req.Header["Accept"], req.Header["Accept-Encoding"] = f.run.engine.agent(), acceptJSON, identity
+	req.Header["User-Agent"], req.Header["Accept"], req.Header["Accept-Encoding"] = f.run.engine.agent, acceptJSON, identity
 	if body != nil {
 		req.Header["Content-Type"] = contentJSON
 	}

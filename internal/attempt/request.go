@@ -38,7 +38,7 @@ func (f *flight) request() *http.Request {
 	if env.FormType != "" {
 		h["Content-Type"] = []string{env.FormType}
 	}
-	h["User-Agent"] = f.run.engine.agent()
+	h["User-Agent"] = f.run.engine.agent
 	url := c.URL
 	if env.Stream {
 		url = c.StreamURL
@@ -74,13 +74,6 @@ func (f *flight) request() *http.Request {
 	// was accepted; that is the same attempt, not a retry.
 	req.GetBody = func() (io.ReadCloser, error) { return job.Bodies.Open(&body), nil }
 	return req.WithContext(f.ctx)
-}
-
-func (e *Engine) agent() []string {
-	if e.Agent == "" {
-		return []string{"spillway"}
-	}
-	return []string{e.Agent}
 }
 
 // renames reports whether the model name in the answer must be put back to what the client asked for.

@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -138,6 +139,7 @@ func (r *run) decide(racing bool) next.Step {
 
 // noteExcluded writes into the decision log what the first plan left out.
 func (r *run) noteExcluded() {
+	r.roomForExcluded()
 	for _, e := range r.job.Pool.Excluded {
 		r.job.Journey.Exclude(e)
 	}
@@ -146,6 +148,18 @@ func (r *run) noteExcluded() {
 			r.job.Journey.Exclude(r.exclusion(c.ID, c.Ruling))
 		}
 	}
+}
+
+// roomForExcluded makes the list as long as it will be, once.
+func (r *run) roomForExcluded() {
+	n := len(r.job.Pool.Excluded)
+	for _, c := range r.plan.Ranked {
+		if !c.Ruling.OK() {
+			n++
+		}
+	}
+	j := r.job.Journey
+	j.Excluded = slices.Grow(j.Excluded, min(n, gateway.MaxExcluded))
 }
 
 func (r *run) exclusion(id int, ruling resilience.Ruling) gateway.Exclusion {

@@ -186,21 +186,22 @@ func (f *flight) read(ev sse.Event, now time.Time) (keep bool, fault *protocol.S
 	case ev.Comment:
 		return false, nil // upstream heartbeats reset nothing; the door sends its own
 	}
-	var s protocol.Signal
+	s := &f.signal
+	s.Reset()
 	family := f.run.job.Family
-	family.Event(ev.Name, data, &s)
+	family.Event(ev.Name, data, s)
 	if s.Flags.Has(protocol.Error) {
-		return false, &s
+		return false, s
 	}
-	f.note(&s)
-	f.state.Observe(&s)
-	f.clock(&s, ev.Data, now)
-	f.repeat.Learn(ev.Raw, ev.Data, family.TextMember(), &s)
+	f.note(s)
+	f.state.Observe(s)
+	f.clock(s, ev.Data, now)
+	f.repeat.Learn(ev.Raw, ev.Data, family.TextMember(), s)
 	if s.Flags.Has(protocol.Last) && !s.Flags.Has(protocol.Terminal) && !f.state.Complete() {
 		f.facts.early = true // the client must not take what there is for whole
 		return false, nil
 	}
-	return f.keep(&s), nil
+	return f.keep(s), nil
 }
 
 // clock tells the watch what an event was. Pings, comments and metadata move no clock.

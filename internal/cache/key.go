@@ -59,22 +59,40 @@ func KeyOf(f Facts) (k Key) {
 		}
 	}
 	s.number(len(e.Raw))
+	s.flush()
 	s.h.Write(e.Raw)
 	s.h.Sum(k[:0])
 	return k
 }
 
-// sum hashes values so that no two lists of values look alike: each is led by its length.
+// sum hashes values so that no two lists of values look alike: each is led by its length. It gathers what is short.
 type sum struct {
 	h    hash.Hash
-	room [binary.MaxVarintLen64]byte
+	room [512]byte
+	n    int // bytes of room that the hash has not seen
 }
 
-func (s *sum) number(n int) { s.h.Write(s.room[:binary.PutUvarint(s.room[:], uint64(n))]) }
+func (s *sum) flush() {
+	s.h.Write(s.room[:s.n])
+	s.n = 0
+}
+
+func (s *sum) number(n int) {
+	if len(s.room)-s.n < binary.MaxVarintLen64 {
+		s.flush()
+	}
+	s.n += binary.PutUvarint(s.room[s.n:], uint64(n))
+}
 
 func (s *sum) text(t string) {
 	s.number(len(t))
-	s.h.Write([]byte(t))
+	for len(t) > 0 {
+		if s.n == len(s.room) {
+			s.flush()
+		}
+		n := copy(s.room[s.n:], t)
+		s.n, t = s.n+n, t[n:]
+	}
 }
 
 func (s *sum) bits(flags ...bool) {

@@ -39,6 +39,8 @@ type Room struct {
 	used     int64 // of entries
 	copying  int64 // of copies that are being made
 	counters counters
+
+	scratch sync.Pool // *[]byte: memory of copies that have ended, none of more than keptCopy
 }
 
 type counters struct{ hits, misses, shared, stored, unfit, evicted atomic.Uint64 }
@@ -143,11 +145,15 @@ type Copy struct {
 	most    int64 // bytes of the body
 	counted int64
 	body    []byte
-	given   bool // given up: too large, or there is no room
+	memory  *[]byte // where body stands, when the next copy may have it
+	given   bool    // given up: too large, or there is no room
 }
 
-// firstCopy is the room of a copy at first, in bytes.
-const firstCopy = 4 << 10
+// Bytes of a copy: its room at first, and the most that is used again for another one.
+const (
+	firstCopy = 4 << 10
+	keptCopy  = 16 << 10
+)
 
 // Copy begins a copy of an answer of at most that many bytes.
 func (r *Room) Copy(most int64) *Copy { return &Copy{room: r, most: most} }
@@ -158,7 +164,7 @@ func (c *Copy) Add(b []byte) {
 		return
 	}
 	need := int64(len(c.body) + len(b))
-	if need > c.most || need > int64(cap(c.body)) && !c.grow(need) {
+	if need > c.most || need > c.counted && !c.grow(need) {
 		c.Close()
 		return
 	}
@@ -166,21 +172,34 @@ func (c *Copy) Add(b []byte) {
 }
 
 func (c *Copy) grow(need int64) bool {
-	size := max(need, min(2*int64(cap(c.body)), c.most), firstCopy)
+	size := max(need, min(2*c.counted, c.most), firstCopy)
 	if !c.room.reserve(size) {
 		return false
 	}
-	grown := make([]byte, len(c.body), size)
-	copy(grown, c.body)
 	c.room.release(c.counted)
-	c.body, c.counted = grown, size
+	c.counted = size
+	if c.memory == nil {
+		if c.memory, _ = c.room.scratch.Get().(*[]byte); c.memory == nil {
+			c.memory = new([]byte)
+		}
+		c.body = (*c.memory)[:0]
+	}
+	if int64(cap(c.body)) < size {
+		grown := make([]byte, len(c.body), size)
+		copy(grown, c.body)
+		c.body = grown
+	}
 	return true
 }
 
 // Close gives up what was not recorded. It is idempotent.
 func (c *Copy) Close() {
 	c.room.release(c.counted)
-	c.body, c.counted, c.given = nil, 0, true
+	if c.memory != nil && cap(c.body) <= keptCopy {
+		*c.memory = c.body[:0]
+		c.room.scratch.Put(c.memory)
+	}
+	c.body, c.memory, c.counted, c.given = nil, nil, 0, true
 }
 
 // reserve takes bytes for copies, which never take more than half of the room from what is kept.
@@ -195,6 +214,9 @@ func (r *Room) reserve(n int64) bool {
 }
 
 func (r *Room) release(n int64) {
+	if n == 0 {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.copying -= n

@@ -142,9 +142,16 @@ func usageEdit(e *gateway.Envelope, edit Edit) ([]byte, gateway.Span) {
 	return append([]byte(`"stream_options":`), value...), e.StreamSpan
 }
 
+// quote writes s as a JSON string.
 func quote(s string) []byte {
-	b, _ := json.Marshal(s) // a string always marshals
-	return b
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			b, _ := json.Marshal(s) // a string always marshals
+			return b
+		}
+	}
+	b := make([]byte, 0, len(s)+2)
+	return append(append(append(b, '"'), s...), '"')
 }
 
 func (b *Body) add(p []byte) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -229,7 +230,11 @@ func (a *API) identify(s *Snapshot, r *http.Request, guard func(*catalog.Snapsho
 	if err := guard(s.Board.Snapshot, r); err != nil {
 		return gateway.Principal{}, err
 	}
-	return auth.Identify(s.Board.Snapshot, r.Header, r.URL.Query())
+	var query url.Values
+	if r.URL.RawQuery != "" {
+		query = r.URL.Query()
+	}
+	return auth.Identify(s.Board.Snapshot, r.Header, query)
 }
 
 // refuse writes an error before any request was run.
