@@ -3,7 +3,6 @@ package lab
 import (
 	"bytes"
 	"net/http"
-	"strings"
 	"time"
 
 	"spillway/internal/lab/fault"
@@ -15,24 +14,24 @@ import (
 func (p *play) is(k fault.Kind) bool { return p.end != nil && p.end.Kind == k }
 
 // words are the tokens to send, and why they end.
-func (p *play) words() ([]string, wire.Finish) {
-	seed, n := p.s.cfg.Voice(), p.s.cfg.Words()
+func (p *play) words() (wire.Line, wire.Finish) {
+	seed, n := p.s.voice, p.s.words
 	if p.short != nil {
 		seed, n = seed^wire.ShortSeed, p.short.ShortTokens()
 	}
-	list := wire.After(wire.Words(p.call.Prompt, seed, n), p.call.Prefill)
-	if p.call.MaxTokens > 0 && p.call.MaxTokens < len(list) {
-		return list[:p.call.MaxTokens], wire.Length
+	line := wire.Say(p.call.Prompt, seed, n).After(p.call.Prefill)
+	if p.call.MaxTokens > 0 && p.call.MaxTokens < line.Len() {
+		return line.First(p.call.MaxTokens), wire.Length
 	}
 	if p.call.Filters() {
-		return list[:len(list)/2], wire.Filtered
+		return line.First(line.Len() / 2), wire.Filtered
 	}
-	return list, wire.Stop
+	return line, wire.Stop
 }
 
 // latency waits as long as the source takes to begin.
 func (p *play) latency() error {
-	return pause(p.r.Context(), firstToken(&p.s.cfg, p.call.Model, p.n, p.elapsed))
+	return p.pause(firstToken(&p.s.cfg, p.call.Model, p.n, p.elapsed))
 }
 
 // firstToken is the time to the first token of the n-th answer of a source.
@@ -48,7 +47,7 @@ func (p *play) late() error {
 	if p.slow == nil {
 		return nil
 	}
-	return pause(p.r.Context(), lateBy(p.slow))
+	return p.pause(lateBy(p.slow))
 }
 
 // lateBy is when a late first token comes.
@@ -67,31 +66,43 @@ func (p *play) gap(i int) time.Duration {
 	if p.crawl != nil && i >= p.crawl.Tokens {
 		return crawlGap(p.crawl)
 	}
-	return tokenGap(&p.s.cfg, p.call.Model, p.n, i, p.elapsed)
+	if p.even < 0 {
+		return p.s.cfg.Interval.At(fault.Chance(p.s.luck, p.n, uint64(i)+2))
+	}
+	return p.even
 }
 
 // span is the time from the first to the last of the answer's tokens, as a source without faults takes it.
 func span(cfg *SourceConfig, model string, n uint64, elapsed time.Duration) time.Duration {
 	words := cfg.Words()
-	if pace := cfg.PaceAt(elapsed, model); pace != nil {
-		return tokenGap(cfg, model, n, 1, elapsed) * time.Duration(words-1)
-	}
-	if cfg.Interval.Min == cfg.Interval.Max {
-		return cfg.Interval.Min * time.Duration(words-1)
+	if gap := evenGap(cfg, model, n, elapsed); gap >= 0 {
+		return gap * time.Duration(words-1)
 	}
 	var sum time.Duration
+	luck := cfg.Luck()
 	for i := 1; i < words; i++ {
-		sum += tokenGap(cfg, model, n, i, elapsed)
+		sum += cfg.Interval.At(fault.Chance(luck, n, uint64(i)+2))
 	}
 	return sum
 }
 
 // tokenGap is the time between the tokens i-1 and i of the n-th answer of a source.
 func tokenGap(cfg *SourceConfig, model string, n uint64, i int, elapsed time.Duration) time.Duration {
+	if gap := evenGap(cfg, model, n, elapsed); gap >= 0 {
+		return gap
+	}
+	return cfg.Interval.At(fault.Chance(cfg.Luck(), n, uint64(i)+2))
+}
+
+// evenGap is the time between any two tokens of the n-th answer of a source, negative where each has its own.
+func evenGap(cfg *SourceConfig, model string, n uint64, elapsed time.Duration) time.Duration {
 	if pace := cfg.PaceAt(elapsed, model); pace != nil {
 		return scenario.Quantile(pace.Length, fault.Chance(cfg.Luck(), n, 2)) / time.Duration(max(cfg.Words()-1, 1))
 	}
-	return cfg.Interval.At(fault.Chance(cfg.Luck(), n, uint64(i)+2))
+	if cfg.Interval.Min == cfg.Interval.Max {
+		return cfg.Interval.Min
+	}
+	return -1
 }
 
 func crawlGap(f *fault.Fault) time.Duration {
@@ -137,7 +148,8 @@ func (p *play) bundle(i, n int) (count int, takes time.Duration) {
 
 // answer plays a good answer, or one that goes wrong on its way. Errors mean that the client is gone.
 func (p *play) answer(now time.Time) {
-	a := wire.NewAnswer(p.call, p.call.Model+p.s.cfg.Suffix, p.a.N, now)
+	p.out.Begin(&p.call, p.call.Model+p.s.cfg.Suffix, p.a.N, now)
+	p.even = evenGap(&p.s.cfg, p.call.Model, p.n, p.elapsed)
 	if p.slow != nil && p.slow.HoldHeaders && p.late() != nil {
 		return
 	}
@@ -145,18 +157,17 @@ func (p *play) answer(now time.Time) {
 		return
 	}
 	if !p.call.Completes() || !p.call.Stream {
-		p.whole(a, now)
+		p.whole(now)
 		return
 	}
 	p.list = p.call.JSONList
 	p.head(http.StatusOK, p.rightType())
-	if p.stream(a) != nil {
-		return
-	}
+	_ = p.stream() // it fails when the client is gone: then there is nobody to tell
 }
 
 // stream sends the events.
-func (p *play) stream(a *wire.Answer) error {
+func (p *play) stream() error {
+	a := &p.out
 	if p.is(fault.ErrorFirst) {
 		if err := p.send(a.Failed(inStream(p.end))...); err != nil {
 			return err
@@ -164,7 +175,7 @@ func (p *play) stream(a *wire.Answer) error {
 		return p.finish()
 	}
 	if p.is(fault.Heartbeats) {
-		return p.heartbeats(a)
+		return p.heartbeats()
 	}
 	if err := p.send(a.Open()...); err != nil {
 		return err
@@ -179,49 +190,52 @@ func (p *play) stream(a *wire.Answer) error {
 	}
 	words, finish := p.words()
 	if p.is(fault.Empty) {
-		words = nil
+		words = wire.Line{}
 	}
 	if p.call.WantsTool() && !p.is(fault.Empty) {
-		if stop, err := p.midway(a, 0); stop || err != nil { // a call is content: what strikes at token 0 comes before it
+		if stop, err := p.midway(0); stop || err != nil { // a call is content: what strikes at token 0 comes before it
 			return err
 		}
 		if err := p.send(a.Tool()...); err != nil {
 			return err
 		}
-		return p.close(a, wire.ToolUse)
+		return p.close(wire.ToolUse)
 	}
 	var due time.Time // of the next token, so that timers that fire late do not add up
-	for i := 0; i < len(words); {
-		if stop, err := p.midway(a, i); stop || err != nil {
+	for i := 0; i < words.Len(); {
+		if stop, err := p.midway(i); stop || err != nil {
 			return err
 		}
-		count, takes := p.bundle(i, len(words))
+		count, takes := p.bundle(i, words.Len())
 		if i == 0 {
 			due = time.Now()
 		}
 		due = due.Add(takes)
-		if err := pause(p.r.Context(), time.Until(due)); err != nil {
+		if err := p.pause(time.Until(due)); err != nil {
 			return err
 		}
-		if err := p.send(a.Token(strings.Join(words[i:i+count], ""))...); err != nil {
+		if err := p.send(a.Token(words.Piece(i, i+count))...); err != nil {
 			return err
 		}
 		i += count
 		p.s.log.update(func() { p.a.Tokens = i })
 	}
-	if stop, err := p.midway(a, len(words)); stop || err != nil {
+	if stop, err := p.midway(words.Len()); stop || err != nil {
 		return err
 	}
-	return p.close(a, finish)
+	return p.close(finish)
 }
 
 // close sends what ends a stream.
-func (p *play) close(a *wire.Answer, finish wire.Finish) error {
-	events := a.End(finish, p.usage())
-	if !p.is(fault.NoDone) {
-		events = append(events, a.Done()...)
+func (p *play) close(finish wire.Finish) error {
+	end := p.out.Close
+	if p.is(fault.NoDone) {
+		end = p.out.End
 	}
-	if err := p.send(events...); err != nil {
+	if err := p.send(end(finish, p.usage())...); err != nil {
+		return err
+	}
+	if err := p.release(); err != nil {
 		return err
 	}
 	p.s.log.update(func() { p.a.Whole = !p.is(fault.Empty) })
@@ -243,7 +257,7 @@ func (p *play) usage() wire.Usage {
 }
 
 // midway plays the faults that strike when i tokens are out. It reports whether the request is over.
-func (p *play) midway(a *wire.Answer, i int) (stop bool, err error) {
+func (p *play) midway(i int) (stop bool, err error) {
 	if p.end == nil || i != p.end.Tokens {
 		return false, nil
 	}
@@ -255,11 +269,11 @@ func (p *play) midway(a *wire.Answer, i int) (stop bool, err error) {
 	case fault.EndEarly:
 		err = p.finish()
 	case fault.ErrorMid:
-		if err = p.send(a.Failed(inStream(p.end))...); err == nil {
+		if err = p.send(p.out.Failed(inStream(p.end))...); err == nil {
 			err = p.finish()
 		}
 	case fault.Stall:
-		if err = forever(p.r.Context(), p.end.Delay); err == nil {
+		if err = p.forever(p.end.Delay); err == nil {
 			p.drop(false)
 		}
 	default:
@@ -269,9 +283,9 @@ func (p *play) midway(a *wire.Answer, i int) (stop bool, err error) {
 }
 
 // heartbeats sends pings and nothing else, then cuts.
-func (p *play) heartbeats(a *wire.Answer) error {
+func (p *play) heartbeats() error {
 	one := p.comment
-	if e, ok := a.Ping(); ok {
+	if e, ok := p.out.Ping(); ok {
 		one = func() error { return p.send(e) }
 	}
 	if err := p.beat(p.end.Interval, p.end.Delay, one); err != nil {
@@ -282,40 +296,40 @@ func (p *play) heartbeats(a *wire.Answer) error {
 }
 
 // whole plays an answer that is not streamed, and those that are no completion.
-func (p *play) whole(a *wire.Answer, now time.Time) {
+func (p *play) whole(now time.Time) {
 	words, finish := p.words()
 	if !p.call.Completes() || p.is(fault.Empty) || p.is(fault.MetadataOnly) {
-		words = nil
+		words = wire.Line{}
 	}
 	if p.call.WantsTool() && !p.is(fault.Empty) {
-		words, finish = nil, wire.ToolUse
+		words, finish = wire.Line{}, wire.ToolUse
 	}
 	if p.slow != nil && !p.slow.HoldHeaders && p.late() != nil {
 		return
 	}
 	var takes time.Duration // an answer takes as long as its tokens do
-	if p.short == nil && p.crawl == nil && len(words) == p.s.cfg.Words() {
+	if p.short == nil && p.crawl == nil && words.Len() == p.s.words {
 		takes = span(&p.s.cfg, p.call.Model, p.n, p.elapsed)
 	} else {
-		for i := 1; i < len(words); i++ {
+		for i := 1; i < words.Len(); i++ {
 			takes += p.gap(i)
 		}
 	}
-	if pause(p.r.Context(), takes) != nil {
+	if p.pause(takes) != nil {
 		return
 	}
-	p.s.log.update(func() { p.a.Tokens = len(words) })
-	body := a.Whole(strings.Join(words, ""), finish, p.usage())
+	p.s.log.update(func() { p.a.Tokens = words.Len() })
+	body := p.out.Whole(words.Piece(0, words.Len()), finish, p.usage())
 	switch {
 	case p.is(fault.ErrorFirst), p.is(fault.ErrorMid):
 		body = inStream(p.end).Body(p.call.Protocol)
 	case !p.call.Completes():
-		body = wire.Other(p.call, nil, now)
+		body = wire.Other(&p.call, nil, now)
 		if p.call.Op == wire.Speak && p.contentType == "" {
 			p.contentType = "audio/wav"
 		}
 	case p.is(fault.MetadataOnly):
-		body = []byte(`{"id":"` + a.ID + `","model":"` + a.Model + `"}`)
+		body = []byte(`{"id":"` + p.out.ID + `","model":"` + p.out.Model + `"}`)
 	}
 	p.body(body)
 }
@@ -342,7 +356,7 @@ func (p *play) body(b []byte) {
 		p.drop(p.is(fault.ResetMidStream))
 	case p.is(fault.Stall):
 		p.raw(b[:len(b)/2])
-		if forever(p.r.Context(), p.end.Delay) == nil {
+		if p.forever(p.end.Delay) == nil {
 			p.drop(false)
 		}
 	case p.is(fault.EndEarly):

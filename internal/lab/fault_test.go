@@ -138,7 +138,7 @@ func (c faultCase) check(t *testing.T, res client.Result, src *Source, want clie
 		if n < 0 {
 			n = 60
 		}
-		if text := strings.Join(wire.Words(prompt, 0, 60)[:n], ""); res.Text != text {
+		if text := wire.Say(prompt, 0, 60).Piece(0, n); res.Text != text {
 			t.Errorf("text %q\nwant %q", res.Text, text)
 		}
 	}
@@ -206,11 +206,11 @@ func (h handler) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestPrefillContinues(t *testing.T) {
-	words := wire.Words(prompt, 0, 60)
-	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + prompt + `"},{"role":"assistant","content":"` + strings.Join(words[:40], "") + `"}]}`
+	line := wire.Say(prompt, 0, 60)
+	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"` + prompt + `"},{"role":"assistant","content":"` + line.Piece(0, 40) + `"}]}`
 	c := client.New(handler{NewSource(SourceConfig{Name: "s"})})
 	res := c.Replay(context.Background(), client.Request{URL: "http://lab", Stream: true}, []byte(body))
-	if want := strings.Join(words[40:], ""); res.Text != want {
+	if want := line.Piece(40, 60); res.Text != want {
 		t.Errorf("text %q, want %q", res.Text, want)
 	}
 	c = client.New(handler{NewSource(SourceConfig{Name: "s", NoPrefill: true})})

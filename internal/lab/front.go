@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -25,36 +27,49 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
+	p := f[0].play()
 	q := asked{at: time.Now(), key: credential(r)}
+	var query url.Values
+	if r.URL.RawQuery != "" {
+		query = r.URL.Query()
+	}
 	var err error
-	q.call, err = wire.Route(r.Method, r.URL.Path, r.URL.Query(), r.Header.Get("anthropic-version") != "")
+	p.call, err = wire.Route(r.Method, r.URL.Path, query, r.Header.Get("Anthropic-Version") != "")
 	if err != nil {
 		http.Error(w, `{"error":{"message":"unknown path","type":"invalid_request_error","param":null,"code":"unknown_url"}}`, http.StatusNotFound)
 		return
 	}
-	if q.call.Op == wire.ListModels || q.call.Op == wire.GetModel {
+	if p.call.Op == wire.ListModels || p.call.Op == wire.GetModel {
 		w.Header().Set("Content-Type", "application/json")
-		w.Write(wire.Other(&q.call, f.models(), q.at))
+		w.Write(wire.Other(&p.call, f.models(), q.at))
 		return
 	}
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
-		q.call.Form = r.Header.Get("Content-Type")
+	if kind := r.Header.Get("Content-Type"); strings.HasPrefix(kind, "multipart/form-data") {
+		p.call.Form = kind
 	}
-	if q.body, q.err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); q.err == nil {
-		q.err = q.call.Decode(q.body)
+	if p.sent, q.err = readAll(p.sent, http.MaxBytesReader(w, r.Body, maxBody)); q.err == nil {
+		q.err = p.call.Decode(p.sent)
 	}
-	f.pick(q).handle(w, r, q)
+	f.pick(q.key, p.call.Model).handle(w, r, q, p)
+	f[0].free(p)
+}
+
+// readAll is io.ReadAll into the memory of b.
+func readAll(b []byte, r io.Reader) ([]byte, error) {
+	into := bytes.NewBuffer(b[:0])
+	_, err := into.ReadFrom(r)
+	return into.Bytes(), err
 }
 
 // pick finds the source that a request belongs to: by key, then by model, else the first.
-func (f front) pick(q asked) *Source {
+func (f front) pick(key, model string) *Source {
 	for _, s := range f {
-		if slices.Contains(s.cfg.Keys, q.key) {
+		if slices.Contains(s.cfg.Keys, key) {
 			return s
 		}
 	}
 	for _, s := range f {
-		if slices.Contains(s.cfg.Models, q.call.Model) {
+		if slices.Contains(s.cfg.Models, model) {
 			return s
 		}
 	}
@@ -81,10 +96,13 @@ func credential(r *http.Request) string {
 	if k, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return k
 	}
-	for _, h := range []string{"x-api-key", "x-goog-api-key", "api-key"} {
+	for _, h := range [...]string{"X-Api-Key", "X-Goog-Api-Key", "Api-Key"} {
 		if k := r.Header.Get(h); k != "" {
 			return k
 		}
+	}
+	if r.URL.RawQuery == "" {
+		return ""
 	}
 	return r.URL.Query().Get("key")
 }

@@ -41,9 +41,11 @@ type attemptLog struct {
 	peak    int
 }
 
-func (l *attemptLog) begin(a *Attempt) {
+// begin numbers and logs a request, and returns how many others are running.
+func (l *attemptLog) begin(a *Attempt) (running int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	running = l.running
 	if len(l.list) >= logLimit {
 		l.list = append([]*Attempt(nil), l.list[logLimit/2:]...)
 	}
@@ -52,6 +54,7 @@ func (l *attemptLog) begin(a *Attempt) {
 	l.list = append(l.list, a)
 	l.running++
 	l.peak = max(l.peak, l.running)
+	return running
 }
 
 func (l *attemptLog) update(f func()) {
@@ -60,10 +63,10 @@ func (l *attemptLog) update(f func()) {
 	f()
 }
 
-func (l *attemptLog) end(a *Attempt, now time.Time) {
+func (l *attemptLog) end(a *Attempt, gone bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a.EndedAt = now
+	a.EndedAt, a.Cancelled = now, gone && !a.Whole
 	l.running--
 }
 

@@ -11,18 +11,21 @@ import (
 	"spillway/internal/lab/wire"
 )
 
-// play is one request being answered, well or badly.
+// play is one request being answered, well or badly. Its memory serves one request after another.
 type play struct {
 	s *Source
-	*reply
-	call    *wire.Call
+	reply
+	call    wire.Call
+	sent    []byte // the body of the request
 	a       *Attempt
 	n       uint64
 	elapsed time.Duration // of the script, when the request came
-	end     *fault.Fault  // how it ends badly; nil = well
-	slow    *fault.Fault  // late first token
-	crawl   *fault.Fault  // trickle
-	short   *fault.Fault  // another, short answer
+	even    time.Duration // between the tokens; negative = each has its own
+	out     wire.Answer
+	end     *fault.Fault // how it ends badly; nil = well
+	slow    *fault.Fault // late first token
+	crawl   *fault.Fault // trickle
+	short   *fault.Fault // another, short answer
 }
 
 const (
@@ -33,7 +36,7 @@ const (
 // run decides and answers.
 func (p *play) run(key string, running int, now time.Time) {
 	p.n = uint64(p.a.N)
-	cfg := p.s.cfg
+	cfg := &p.s.cfg
 	if len(cfg.Keys) > 0 && !contains(cfg.Keys, key) {
 		p.mark("key refused")
 		p.fail(unauthorized, 0)
@@ -46,7 +49,7 @@ func (p *play) run(key string, running int, now time.Time) {
 	}
 	if p.call.Op == wire.CountTokens {
 		p.head(http.StatusOK, jsonBody)
-		p.raw(wire.Other(p.call, nil, now))
+		p.raw(wire.Other(&p.call, nil, now))
 		return
 	}
 	for _, b := range p.s.buckets {
@@ -127,7 +130,7 @@ func (p *play) refuse(f *fault.Fault, elapsed time.Duration) bool {
 		p.flushHead()
 		p.drop(true)
 	case fault.Silence:
-		if forever(p.r.Context(), f.Delay) == nil {
+		if p.forever(f.Delay) == nil {
 			p.drop(false)
 		}
 	case fault.HTML:

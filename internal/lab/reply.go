@@ -12,11 +12,11 @@ import (
 	"spillway/internal/lab/wire"
 )
 
-// reply writes one response and bends it as the shaping faults want. It is used by one goroutine.
+// reply writes one response and bends it as the shaping faults want. It is used by one goroutine, for one response after
+// another.
 type reply struct {
 	w http.ResponseWriter
 	r *http.Request
-	c *http.ResponseController
 	s *Source
 	a *Attempt
 
@@ -30,11 +30,27 @@ type reply struct {
 	list    bool // Gemini's JSON array instead of events
 	started bool
 	events  int
+
+	frames []byte // the events that are being sent
+	status int    // of headers that are held back; 0 = none are
+	held   []byte // of the body, held back
 }
 
-func newReply(w http.ResponseWriter, r *http.Request, s *Source, a *Attempt) *reply {
-	return &reply{w: w, r: r, c: http.NewResponseController(w), s: s, a: a}
+// begin takes up the next response in the memory of the last one.
+func (p *reply) begin(w http.ResponseWriter, r *http.Request, s *Source, a *Attempt) {
+	*p = reply{w: w, r: r, s: s, a: a, frames: kept(p.frames), held: kept(p.held)}
 }
+
+// kept is the memory of a buffer for its next use, unless it has become too big to be kept.
+func kept(b []byte) []byte {
+	if cap(b) > 64<<10 {
+		return nil
+	}
+	return b[:0]
+}
+
+// control reaches what of the connection a plain ResponseWriter does not.
+func (p *reply) control() *http.ResponseController { return http.NewResponseController(p.w) }
 
 // shape takes in a fault that changes how a good answer looks.
 func (p *reply) shape(f *fault.Fault) {
@@ -68,27 +84,85 @@ func (p *reply) head(status int, contentType string) {
 	if p.contentType != "" {
 		contentType = p.contentType
 	}
-	h.Set("Content-Type", contentType)
+	values := []string{contentType, labID + p.a.Body}
+	h["Content-Type"], h["X-Request-Id"] = values[:1:1], values[1:]
 	if p.zip != nil {
 		h.Set("Content-Encoding", "gzip")
 	}
-	h.Set("X-Request-Id", "lab-"+p.a.Body)
 	for k, v := range p.headers {
 		h.Set(k, v)
 	}
-	p.w.WriteHeader(status)
+	if p.s.coarse {
+		p.status = status
+	} else {
+		p.w.WriteHeader(status)
+	}
 	p.started = true
 	p.s.log.update(func() { p.a.Status = status })
 }
 
+// labID begins the id that a response bears in its headers; the fingerprint of the request follows.
+const labID = "lab-"
+
+// release lets go what is held back. Where the lab runs in virtual time, what a source writes at one instant reaches the
+// client at once: it is held until time passes, so that the client is woken once and not for every piece.
+func (p *reply) release() error {
+	if p.status != 0 {
+		p.w.WriteHeader(p.status)
+		p.status = 0
+	}
+	if len(p.held) == 0 {
+		return nil
+	}
+	n, err := p.w.Write(p.held)
+	p.s.log.update(func() { p.a.Bytes += n })
+	p.held = p.held[:0]
+	if err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// pause waits for d or for the client to leave.
+func (p *reply) pause(d time.Duration) error {
+	if d > 0 {
+		if err := p.release(); err != nil {
+			return err
+		}
+	}
+	return pause(p.r.Context(), d)
+}
+
+// forever waits for d, or without end when d is 0, and for the client to leave in both cases.
+func (p *reply) forever(d time.Duration) error {
+	if d > 0 {
+		return p.pause(d)
+	}
+	_ = p.release() // a client that is gone ends the wait, too
+	<-p.r.Context().Done()
+	return errGone
+}
+
 // flushHead makes the client see the headers before any body.
-func (p *reply) flushHead() error { return p.c.Flush() }
+func (p *reply) flushHead() error {
+	if err := p.release(); err != nil {
+		return err
+	}
+	return p.control().Flush()
+}
 
 // direct writes to the client below the compressor.
 type direct struct{ p *reply }
 
 func (d direct) Write(b []byte) (int, error) {
 	p := d.p
+	if p.s.coarse && !p.split {
+		p.held = append(p.held, b...)
+		return len(b), nil
+	}
+	if err := p.release(); err != nil {
+		return 0, err
+	}
 	n := 0
 	for len(b) > 0 {
 		k := len(b)
@@ -101,7 +175,7 @@ func (d direct) Write(b []byte) (int, error) {
 			return n, errGone
 		}
 		if p.split {
-			if err := p.c.Flush(); err != nil {
+			if err := p.control().Flush(); err != nil {
 				return n, errGone
 			}
 		}
@@ -126,7 +200,10 @@ func (p *reply) raw(b []byte) error {
 	} else if _, err := (direct{p}).Write(b); err != nil {
 		return err
 	}
-	if err := p.c.Flush(); err != nil {
+	if p.s.coarse {
+		return nil
+	}
+	if err := p.control().Flush(); err != nil {
 		return errGone
 	}
 	return nil
@@ -134,35 +211,36 @@ func (p *reply) raw(b []byte) error {
 
 // send writes events.
 func (p *reply) send(events ...wire.Event) error {
-	var b bytes.Buffer
+	b := p.frames[:0]
 	for _, e := range events {
 		p.events++
 		if p.events == p.broken {
-			p.encode(&b, wire.Event{Name: e.Name, Data: []byte(`{"broken`)})
+			b = p.frame(b, wire.Event{Name: e.Name, Data: []byte(`{"broken`)})
 		}
 		if p.events == p.huge && bytes.HasPrefix(e.Data, []byte("{")) {
 			pad := bytes.Repeat([]byte("x"), p.size)
 			e.Data = append(append([]byte(`{"lab_padding":"`), pad...), append([]byte(`",`), e.Data[1:]...)...)
 		}
-		p.encode(&b, e)
+		b = p.frame(b, e)
 	}
-	if b.Len() == 0 {
+	p.frames = b
+	if len(b) == 0 {
 		return nil
 	}
-	return p.raw(p.lines(b.Bytes()))
+	return p.raw(p.lines(b))
 }
 
-func (p *reply) encode(b *bytes.Buffer, e wire.Event) {
+// frame writes an event behind b, as it goes over the wire.
+func (p *reply) frame(b []byte, e wire.Event) []byte {
 	if !p.list {
-		b.Write(e.Append(b.AvailableBuffer()))
-		return
+		return e.Append(b)
 	}
 	if p.events == 1 {
-		b.WriteByte('[')
+		b = append(b, '[')
 	} else {
-		b.WriteString(",\r\n")
+		b = append(b, ",\r\n"...)
 	}
-	b.Write(e.Data)
+	return append(b, e.Data...)
 }
 
 func (p *reply) lines(b []byte) []byte {
@@ -192,18 +270,21 @@ func (p *reply) finish() error {
 		}
 	}
 	if p.zip != nil {
-		return p.zip.Close()
+		if err := p.zip.Close(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.release()
 }
 
 // drop closes the connection under the response: with a reset, or so that the body is cut short. Where the
 // connection cannot be had (HTTP/2) the stream is aborted instead.
 func (p *reply) drop(reset bool) {
+	_ = p.release() // a client that is gone needs no more
 	if p.started {
-		p.c.Flush()
+		p.control().Flush()
 	}
-	conn, _, err := p.c.Hijack()
+	conn, _, err := p.control().Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -232,7 +313,7 @@ func (p *reply) beat(gap, d time.Duration, one func() error) error {
 		if d > 0 {
 			gap = min(gap, left)
 		}
-		if err := pause(p.r.Context(), gap); err != nil {
+		if err := p.pause(gap); err != nil {
 			return err
 		}
 		if err := one(); err != nil {

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"net/http"
 	"sync"
@@ -23,8 +22,13 @@ type Source struct {
 	script  *fault.Script
 	buckets []*fault.Bucket
 	log     attemptLog
+	plays   sync.Pool // of *play: the memory of requests that were answered
 	group   []*Source // the sources that the control endpoints speak of
-	coarse  bool      // tokens go out in bundles; see bundle
+	coarse  bool      // tokens go out in bundles; see bundle and release
+
+	// What cfg says, reckoned once.
+	luck, voice uint64
+	words       int
 
 	mu    sync.Mutex
 	state fault.State
@@ -33,7 +37,7 @@ type Source struct {
 
 // NewSource returns a source that takes a token from each bucket per request.
 func NewSource(cfg SourceConfig, buckets ...*fault.Bucket) *Source {
-	s := &Source{cfg: cfg, script: cfg.Script(), buckets: buckets}
+	s := &Source{cfg: cfg, script: cfg.Script(), buckets: buckets, luck: cfg.Luck(), voice: cfg.Voice(), words: cfg.Words()}
 	s.group = []*Source{s}
 	return s
 }
@@ -89,38 +93,51 @@ func (s *Source) Peek(a fault.Ask, now time.Time) (kind fault.Kind, fails bool) 
 // ServeHTTP implements http.Handler.
 func (s *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) { front{s}.ServeHTTP(w, r) }
 
-// asked is a request that was read.
+// asked is a request that was read into a play.
 type asked struct {
-	call wire.Call
-	body []byte
-	err  error // the client's fault
-	key  string
-	at   time.Time
+	err error // the client's fault
+	key string
+	at  time.Time
+}
+
+// play takes the memory of an earlier request for the next one.
+func (s *Source) play() *play {
+	if p, ok := s.plays.Get().(*play); ok {
+		return p
+	}
+	return new(play)
+}
+
+// free keeps the memory of a request whose handler is about to return.
+func (s *Source) free(p *play) {
+	*p = play{reply: reply{frames: kept(p.frames), held: kept(p.held)}, sent: kept(p.sent), out: p.out}
+	s.plays.Put(p)
 }
 
 // handle answers a request as this source.
-func (s *Source) handle(w http.ResponseWriter, r *http.Request, q asked) {
-	a := &Attempt{Source: s.cfg.Name, At: q.at, Protocol: q.call.Protocol, Path: r.URL.Path, Model: q.call.Model,
-		Stream: q.call.Stream, Prefill: q.call.HasPrefill, Body: fingerprint(q.body)}
-	running := s.log.inFlight()
-	s.log.begin(a)
-	p := &play{s: s, reply: newReply(w, r, s, a), call: &q.call, a: a}
+func (s *Source) handle(w http.ResponseWriter, r *http.Request, q asked, p *play) {
+	a := &Attempt{Source: s.cfg.Name, At: q.at, Protocol: p.call.Protocol, Path: r.URL.Path, Model: p.call.Model,
+		Stream: p.call.Stream, Prefill: p.call.HasPrefill, Body: fingerprint(p.sent)}
+	running := s.log.begin(a)
+	p.s, p.a = s, a
+	p.reply.begin(w, r, s, a)
 	defer func() {
 		gone := r.Context().Err() != nil
-		s.log.update(func() { a.Cancelled = gone && !a.Whole })
-		s.log.end(a, time.Now())
+		s.log.end(a, gone, time.Now())
 	}()
 	if q.err != nil {
 		p.fail(wire.Failure{Status: http.StatusBadRequest, Message: q.err.Error()}, 0)
 		return
 	}
 	p.run(q.key, running, q.at)
+	_ = p.release() // a client that is gone needs no more
 }
 
 func fingerprint(b []byte) string {
 	h := fnv.New64a()
 	h.Write(b)
-	return fmt.Sprintf("%016x", h.Sum64())
+	var room [16]byte
+	return string(wire.Hex(room[:0], h.Sum64()))
 }
 
 // errGone says that the client left while the source was at work.
@@ -142,13 +159,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return errGone
 	}
-}
-
-// forever waits for d, or without end when d is 0, and for the client to leave in both cases.
-func forever(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		return pause(ctx, d)
-	}
-	<-ctx.Done()
-	return errGone
 }

@@ -168,6 +168,14 @@ func (a *Answer) Done() []Event {
 	return a.since(n)
 }
 
+// Close returns what End and Done do.
+func (a *Answer) Close(f Finish, u Usage) []Event {
+	n := len(a.events)
+	a.codec().end(a, f, u)
+	a.codec().done(a)
+	return a.since(n)
+}
+
 // Ping returns the protocol's own heartbeat; false where a comment must do.
 func (a *Answer) Ping() (Event, bool) {
 	n := len(a.events)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"spillway/internal/gateway"
+	"spillway/internal/protocol/jsonscan"
 )
 
 // Op is what a request asks for.
@@ -178,26 +179,24 @@ type message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// turns reads prompt, prefill and tool result out of the messages.
-func (c *Call) turns(ms []message) {
-	for i, m := range ms {
-		text, result := contentText(m.Content)
-		final := i == len(ms)-1
-		switch {
-		case m.Role == "tool" || m.Type == "function_call_output" || result:
-			c.ToolResult = final
-		case m.Role == "user":
-			c.Prompt = text
-		case final && (m.Role == "assistant" || m.Role == "model"):
-			c.Prefill, c.HasPrefill = text, true
-		}
+// turn reads prompt, prefill and tool result out of the next message. Only the last one can be a prefill or a result.
+func (c *Call) turn(m message) {
+	text, result := contentText(m.Content)
+	c.ToolResult, c.Prefill, c.HasPrefill = false, "", false
+	switch {
+	case m.Role == "tool" || m.Type == "function_call_output" || result:
+		c.ToolResult = true
+	case m.Role == "user":
+		c.Prompt = text
+	case m.Role == "assistant" || m.Role == "model":
+		c.Prefill, c.HasPrefill = text, true
 	}
 }
 
 // contentText joins the text of a content that is a string or a list of parts.
 func contentText(raw json.RawMessage) (text string, toolResult bool) {
-	if json.Unmarshal(raw, &text) == nil {
-		return text, false
+	if len(raw) > 1 && raw[0] == '"' {
+		return jsonscan.Unquote(raw[1 : len(raw)-1]), false
 	}
 	var parts []struct {
 		Type string `json:"type"`
@@ -243,34 +242,6 @@ func (c *Call) offer(specs []toolSpec) {
 	}
 }
 
-// decodeChat reads chat completions and messages, whose fields have the same names.
-func (c *Call) decodeChat(body []byte) error {
-	var in struct {
-		Model     string     `json:"model"`
-		Stream    bool       `json:"stream"`
-		Messages  []message  `json:"messages"`
-		Tools     []toolSpec `json:"tools"`
-		Choice    any        `json:"tool_choice"`
-		MaxTokens int        `json:"max_tokens"`
-		MaxComp   int        `json:"max_completion_tokens"`
-		Options   struct {
-			IncludeUsage bool `json:"include_usage"`
-		} `json:"stream_options"`
-	}
-	if err := json.Unmarshal(body, &in); err != nil {
-		return err
-	}
-	c.Model, c.Stream, c.IncludeUsage = in.Model, in.Stream, in.Options.IncludeUsage
-	c.MaxTokens = max(in.MaxTokens, in.MaxComp)
-	c.turns(in.Messages)
-	c.offer(in.Tools)
-	c.choose(in.Choice)
-	if len(in.Messages) == 0 {
-		return errors.New("messages: at least one message is required")
-	}
-	return nil
-}
-
 func (c *Call) decodeResponses(body []byte) error {
 	var in struct {
 		Model     string          `json:"model"`
@@ -300,7 +271,9 @@ func (c *Call) decodeResponses(body []byte) error {
 	if err := json.Unmarshal(in.Input, &items); err != nil {
 		return errors.New("input: must be a string or a list of items")
 	}
-	c.turns(items)
+	for _, m := range items {
+		c.turn(m)
+	}
 	return nil
 }
 

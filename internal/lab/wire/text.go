@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 )
@@ -11,38 +9,56 @@ import (
 // beginning of the long one.
 const ShortSeed = 0x73686f7274
 
-// Words returns the n tokens of the answer to a prompt. They are a function of prompt and seed, each is numbered and
-// unlike its neighbours, and all but the first begin with the space that divides them: a lost, doubled or foreign piece
-// shows.
-func Words(prompt string, seed uint64, n int) []string {
-	ends := make([]int, 0, n)
-	text, out, at := string(write(prompt, seed, n, &ends)), make([]string, n), 1 // the first word has no space before it
-	for i, end := range ends {
-		out[i], at = text[at:end], end
-	}
-	return out
+// Line is the text of an answer and knows where its tokens end. They are a function of prompt and seed, each is numbered
+// and unlike its neighbours, and all but the first begin with the space that divides them: a lost, doubled or foreign
+// piece shows.
+type Line struct {
+	text string // of all tokens
+	n    int    // of the tokens in text
+	past int    // tokens that are said already
+	cut  int    // bytes of text that are said already; they may end inside a token
 }
 
-// write writes the words, each with a space before it, and notes where each ends; nil = not.
-func write(prompt string, seed uint64, n int, ends *[]int) []byte {
-	h := fnv.New32a()
-	fmt.Fprintf(h, "%d|%s", seed, strings.TrimSpace(prompt))
-	base := h.Sum32()
-	const least = len(" token-001-0000")
-	buf := make([]byte, 0, n*(least+1))
+// Say returns the n tokens of the answer to a prompt.
+func Say(prompt string, seed uint64, n int) Line {
+	var b strings.Builder
+	b.Grow(end(n))
+	first := base(prompt, seed)
+	var room [32]byte
 	for i := range n {
-		mark := (base ^ uint32(i)*2654435761) & 0xffff
-		buf = append(buf, " token-"...)
-		buf = padded(buf, i+1)
-		buf = append(buf, '-', hex[mark>>12], hex[mark>>8&15], hex[mark>>4&15], hex[mark&15])
-		if ends != nil {
-			*ends = append(*ends, len(buf))
+		mark := (first ^ uint32(i)*2654435761) & 0xffff
+		word := padded(append(room[:0], token...), i+1)
+		word = append(word, '-', hex[mark>>12], hex[mark>>8&15], hex[mark>>4&15], hex[mark&15])
+		if i == 0 {
+			word = word[1:]
 		}
+		b.Write(word)
 	}
-	return buf
+	return Line{text: b.String(), n: n}
 }
 
-const hex = "0123456789abcdef"
+// Text is the whole answer to a prompt.
+func Text(prompt string, seed uint64, n int) string { return Say(prompt, seed, n).text }
+
+// base is what all marks of an answer come from: the 32 bits of FNV-1a of the seed and the prompt.
+func base(prompt string, seed uint64) uint32 {
+	var room [24]byte
+	h := uint32(2166136261)
+	for _, c := range append(strconv.AppendUint(room[:0], seed, 10), '|') {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	prompt = strings.TrimSpace(prompt)
+	for i := range len(prompt) {
+		h = (h ^ uint32(prompt[i])) * 16777619
+	}
+	return h
+}
+
+const (
+	token = " token-"
+	least = len(token) + len("001-0000") // the bytes of a token with the space before it, up to number 999
+	hex   = "0123456789abcdef"
+)
 
 // padded appends a number with three digits at least.
 func padded(b []byte, n int) []byte {
@@ -55,30 +71,49 @@ func padded(b []byte, n int) []byte {
 	return strconv.AppendInt(b, int64(n), 10)
 }
 
-// Text is the whole answer to a prompt.
-func Text(prompt string, seed uint64, n int) string {
-	return strings.TrimPrefix(string(write(prompt, seed, n, nil)), " ")
+// end is where the first k tokens end: each is as long as the others but for the digits of its number, and the first has
+// no space before it.
+func end(k int) int {
+	if k == 0 {
+		return 0
+	}
+	bytes := k*least - 1
+	for more := 1000; k >= more; more *= 10 {
+		bytes += k - more + 1
+	}
+	return bytes
 }
 
-// After returns what is left of the words behind a prefill. A prefill that is not the beginning of the answer is not
-// continued: then all words come, as a model that thinks otherwise would write.
-func After(words []string, prefill string) []string {
-	rest := prefill
-	for i, w := range words {
-		if rest == "" {
-			return words[i:]
-		}
-		if strings.HasPrefix(rest, w) {
-			rest = rest[len(w):]
-			continue
-		}
-		if strings.HasPrefix(w, rest) {
-			return append([]string{w[len(rest):]}, words[i+1:]...)
-		}
-		return words
+// Len is the number of tokens that are left to say.
+func (l Line) Len() int { return l.n - l.past }
+
+// Piece is the text of the tokens from i up to and without j, counted from the first that is left.
+func (l Line) Piece(i, j int) string {
+	from, to := l.cut, l.cut
+	if i > 0 {
+		from = end(l.past + i)
 	}
-	if rest == "" {
-		return nil
+	if j > 0 {
+		to = end(l.past + j)
 	}
-	return words
+	return l.text[from:to]
+}
+
+// First is the line up to its n-th token.
+func (l Line) First(n int) Line {
+	l.n = l.past + n
+	return l
+}
+
+// After returns what is left of a line behind a prefill. A prefill that is not the beginning of the answer is not
+// continued: then all tokens come, as a model that thinks otherwise would write.
+func (l Line) After(prefill string) Line {
+	if !strings.HasPrefix(l.text[:end(l.n)], prefill) {
+		return l
+	}
+	l.past, l.cut = 0, len(prefill)
+	for l.past < l.n && end(l.past+1) <= l.cut {
+		l.past++
+	}
+	return l
 }

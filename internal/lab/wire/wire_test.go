@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,16 +95,54 @@ func TestDecodeReadsWhatTheAnswerDependsOn(t *testing.T) {
 // TestPrefillRoundTrip: whatever part of an answer is given as prefill, the rest completes it.
 func TestPrefillRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		words := Words(rapid.String().Draw(t, "prompt"), rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 80).Draw(t, "n"))
-		text := strings.Join(words, "")
+		line := Say(rapid.String().Draw(t, "prompt"), rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 80).Draw(t, "n"))
+		text := line.Piece(0, line.Len())
 		cut := rapid.IntRange(0, len(text)).Draw(t, "cut")
-		if got := text[:cut] + strings.Join(After(words, text[:cut]), ""); got != text {
+		rest, got := line.After(text[:cut]), text[:cut]
+		for i := range rest.Len() {
+			if rest.Piece(i, i+1) == "" {
+				t.Fatalf("token %d is empty behind %q", i, text[:cut])
+			}
+			got += rest.Piece(i, i+1)
+		}
+		if got != text {
 			t.Fatalf("%q", got)
 		}
 	})
-	words := Words("p", 1, 10)
-	if got := After(words, "something else"); !slices.Equal(got, words) {
-		t.Errorf("a foreign prefill is continued: %q", got)
+	line := Say("p", 1, 10)
+	for _, foreign := range []string{"something else", Text("p", 1, 11)} {
+		if got := line.After(foreign); got != line {
+			t.Errorf("a foreign prefill is continued: %q", got.Piece(0, got.Len()))
+		}
+	}
+	if rest := line.First(4).After(line.Piece(0, 2)); rest.Len() != 2 || rest.Piece(0, 2) != line.Piece(2, 4) {
+		t.Errorf("%+v", rest)
+	}
+}
+
+// TestTokensAreOfTheTextThatIsCutWhereTheyEnd: the places where tokens end are reckoned, not kept.
+func TestTokensAreOfTheTextThatIsCutWhereTheyEnd(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 99, 100, 999, 1000, 1001, 10_001} {
+		line := Say("a prompt", 7, n)
+		words := strings.SplitAfter(Text("a prompt", 7, n), " ")
+		if n == 0 {
+			words = nil
+		}
+		if line.Len() != len(words) || Text("a prompt", 7, n) != line.Piece(0, n) {
+			t.Fatalf("%d tokens: %d in the text", n, len(words))
+		}
+		for i, w := range words {
+			want := strings.TrimSuffix(w, " ")
+			if i > 0 {
+				want = " " + want
+			}
+			if got := line.Piece(i, i+1); got != want {
+				t.Fatalf("token %d of %d: %q, want %q", i, n, got, want)
+			}
+		}
+	}
+	if got, want := Text(" hi\n", 42, 3), "token-001-9382 token-002-ea33 token-003-60e0"; got != want {
+		t.Errorf("answers have changed: %q, want %q", got, want)
 	}
 }
 
