@@ -160,7 +160,7 @@ func (r *run) spent(taken int) (until time.Time, spent bool) {
 	for _, id := range r.lined {
 		ruling := r.job.Pool.Candidates[id].Peek(&ask, now)
 		switch ruling.Reason {
-		case gateway.ConcurrencyFull, gateway.CircuitOpen, gateway.ConnectionCooldown, gateway.ModelLockout:
+		case gateway.ConcurrencyFull, gateway.CircuitOpen, gateway.ProbeBusy, gateway.ConnectionCooldown, gateway.ModelLockout:
 		case gateway.Paced:
 			if !ruling.Until.IsZero() {
 				return until, false // by a rate, perhaps of tokens, of which another request may need fewer

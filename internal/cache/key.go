@@ -68,7 +68,7 @@ func KeyOf(f Facts) (k Key) {
 // sum hashes values so that no two lists of values look alike: each is led by its length. It gathers what is short.
 type sum struct {
 	h    hash.Hash
-	room [512]byte
+	room [192]byte
 	n    int // bytes of room that the hash has not seen
 }
 
