@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"spillway/internal/lab/fault"
+	"spillway/internal/lab/scenario"
 )
 
 // prospect is what a source would do with a request: whether a whole answer comes of it, when its first content would
@@ -20,27 +21,52 @@ const endless = 24 * time.Hour
 // serves reports whether the source is in the pool of what is asked for.
 func (f *foreseen) serves(asked string) bool { return f.cfg.Serves(asked) != "" }
 
-func (f *foreseen) ask(q question) fault.Ask {
-	return fault.Ask{Model: f.cfg.Serves(q.model), Protocol: q.protocol, Stream: q.stream, Key: f.cfg.KeyOf(), InFlight: f.running}
+func (f *foreseen) ask(q *question) fault.Ask {
+	return fault.Ask{Model: f.cfg.Serves(q.model), Protocol: q.protocol, Stream: q.stream, Key: f.key, InFlight: f.running}
+}
+
+// tank is a bucket as the oracle knows it: several sources drink from it, and it is asked for each of them.
+type tank struct {
+	*fault.Bucket
+	known bool // nothing was taken since at
+	at    time.Duration
+	wait  time.Duration
+}
+
+func newTank(c fault.BucketConfig) *tank { return &tank{Bucket: fault.NewBucket(c)} }
+
+// dry is the time until there is a token; 0 = there is.
+func (t *tank) dry(epoch time.Time, now time.Duration) time.Duration {
+	if t.known && t.at == now {
+		return t.wait
+	}
+	t.known, t.at, t.wait = true, now, 0
+	if d, ok := t.Peek(epoch.Add(now)); !ok {
+		t.wait = max(d, time.Millisecond)
+	}
+	return t.wait
+}
+
+func (t *tank) take(epoch time.Time, now time.Duration) {
+	t.Take(epoch.Add(now))
+	t.known = false
 }
 
 // dry is the time until all buckets of the source have a token; 0 = they have.
-func (f *foreseen) dry(now time.Time) time.Duration {
+func (f *foreseen) dry(epoch time.Time, now time.Duration) time.Duration {
 	var wait time.Duration
 	for _, b := range f.buckets {
-		if d, ok := b.Peek(now); !ok {
-			wait = max(wait, d, time.Millisecond)
-		}
+		wait = max(wait, b.dry(epoch, now))
 	}
 	return wait
 }
 
-// ahead looks at the next requests of a source: what becomes of the first, and how many bad ones come before a good
+// look looks at the next requests of a source: what becomes of the first, and how many bad ones come before a good
 // one. It looks at fewer than most.
-func (f *foreseen) ahead(q question, now time.Duration, most int, good func(prospect) bool) (first prospect, bad int) {
-	state := f.state.Clone()
+func (f *foreseen) look(q *question, now time.Duration, most int, good func(prospect) bool) (first prospect, bad int) {
+	f.ahead.Set(&f.state)
 	for n := range most {
-		x := f.next(&state, q, now, uint64(f.asked+n+1))
+		x := f.next(q, now, uint64(f.asked+n+1))
 		if n == 0 {
 			first = x
 		}
@@ -54,12 +80,13 @@ func (f *foreseen) ahead(q question, now time.Duration, most int, good func(pros
 	return first, most
 }
 
-// next is what becomes of the n-th request, counted in state.
-func (f *foreseen) next(state *fault.State, q question, now time.Duration, n uint64) prospect {
+// next is what becomes of the n-th request, counted in f.ahead.
+func (f *foreseen) next(q *question, now time.Duration, n uint64) prospect {
 	var end, slow, crawl, short *fault.Fault
-	for _, x := range f.script.Step(state, f.ask(q), now) {
+	f.hits = f.script.StepInto(f.hits, &f.ahead, f.ask(q), now)
+	for i, x := range f.hits {
 		switch {
-		case x.Ends():
+		case i == 0 && x.Ends():
 			end = x
 		case x.Kind == fault.SlowFirstToken:
 			slow = x
@@ -80,19 +107,19 @@ func (f *foreseen) next(state *fault.State, q question, now time.Duration, n uin
 }
 
 // pace is how long a whole answer takes.
-func (f *foreseen) pace(q question, n uint64, now time.Duration, slow, crawl, short *fault.Fault) prospect {
+func (f *foreseen) pace(q *question, n uint64, now time.Duration, slow, crawl, short *fault.Fault) prospect {
 	p, model := prospect{ok: true}, f.cfg.Serves(q.model)
 	switch {
 	case slow != nil:
 		p.first = lateBy(slow)
 	case short == nil:
-		p.first = firstToken(&f.cfg, model, n, now)
+		p.first = f.usual(model, n, now).first
 	}
 	p.took = p.first
 	switch {
 	case short != nil:
 	case crawl == nil:
-		p.took += f.span(model, n, now)
+		p.took += f.usual(model, n, now).span
 	default:
 		for i := 1; i < f.cfg.Words(); i++ {
 			if i >= crawl.Tokens {
@@ -105,13 +132,22 @@ func (f *foreseen) pace(q question, n uint64, now time.Duration, slow, crawl, sh
 	return p
 }
 
-// span remembers what was computed last: the oracle looks at the same few requests again and again.
-func (f *foreseen) span(model string, n uint64, now time.Duration) time.Duration {
-	m := &f.memo[n%uint64(len(f.memo))]
-	if m.n != n || len(f.cfg.Paces) > 0 {
-		m.n, m.span = n, span(&f.cfg, model, n, now)
+// pace is when the first token of the n-th answer comes, and how long it takes from there. It hangs on the pace that is
+// set, and not otherwise on time or model.
+type pace struct {
+	n           uint64 // 0 = of none
+	by          *scenario.Pace
+	first, span time.Duration
+}
+
+// usual is the pace of an answer without faults. It remembers what was computed last: the oracle looks at the same few
+// requests again and again.
+func (f *foreseen) usual(model string, n uint64, now time.Duration) *pace {
+	m, by := &f.memo[n%uint64(len(f.memo))], f.cfg.PaceAt(now, model)
+	if m.n != n || m.by != by {
+		*m = pace{n, by, firstToken(&f.cfg, model, n, now), span(&f.cfg, model, n, now)}
 	}
-	return m.span
+	return m
 }
 
 // wasted is how long an attempt takes that ends badly. What comes of its beginning is not looked at closely: an oracle

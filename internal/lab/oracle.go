@@ -1,9 +1,10 @@
 package lab
 
 import (
-	"container/heap"
+	"slices"
 	"time"
 
+	"spillway/internal/gateway"
 	"spillway/internal/lab/fault"
 	"spillway/internal/lab/scenario"
 )
@@ -20,11 +21,14 @@ type oracle struct {
 	epoch   time.Time
 	sources []*foreseen
 
-	queue    events
-	events   int        // so far
-	waiting  []*pending // in order of arrival
-	tickAt   time.Duration
-	answered map[question]time.Duration
+	coming  []pending  // calls that have not begun, in order of arrival
+	queue   events     // all else that will happen
+	events  int        // so far
+	waiting []*pending // in order of arrival
+	tickAt  time.Duration
+
+	answered []time.Duration // by question; never = not yet
+	stuck    []bool          // by what the sources see of a call, see pending.sort
 
 	success, attempts int
 }
@@ -32,17 +36,17 @@ type oracle struct {
 // foreseen is a source as the oracle knows it.
 type foreseen struct {
 	cfg     SourceConfig
+	key     string
 	rules   scenario.ConnectionLimits
 	script  *fault.Script
 	state   fault.State
-	buckets []*fault.Bucket
+	ahead   fault.State // of requests that are only thought of
+	hits    []*fault.Fault
+	buckets []*tank
 	asked   int
 	running int
 	down    bool // no connection can be made
-	memo    [2 * foresight]struct {
-		n    uint64
-		span time.Duration
-	}
+	memo    [2 * foresight]pace
 }
 
 // arrival is a call of the run and when it began, from the start of the run.
@@ -54,49 +58,38 @@ type arrival struct {
 // pending is a call that the oracle has not answered yet.
 type pending struct {
 	arrival
-	q    question
-	left int // attempts
-}
-
-// event is something that happens at a time: a call comes (or comes back), an attempt ends (of), or neither: a look.
-type event struct {
-	at time.Duration
-	n  int // order of events of one instant
-	p  *pending
-	of *foreseen
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].n < e[j].n
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-
-// Push implements heap.Interface.
-func (e *events) Push(x any) { *e = append(*e, x.(event)) }
-
-// Pop implements heap.Interface.
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
+	q        question
+	question int // its number: equal questions have the same
+	kind     int // of what the sources see of a call
+	left     int // attempts
 }
 
 // consult returns what an oracle makes of the calls.
 func consult(s *scenario.Scenario, calls []arrival) *oracle {
-	o := &oracle{s: s, limits: s.Limits(), epoch: time.Unix(0, 0), answered: map[question]time.Duration{}, tickAt: -1}
-	accounts, ips := map[string]*fault.Bucket{}, map[string]*fault.Bucket{}
-	for name, c := range s.Accounts {
-		accounts[name] = fault.NewBucket(c)
+	o := &oracle{s: s, limits: s.Limits(), epoch: time.Unix(0, 0), tickAt: -1}
+	o.hire()
+	o.expect(calls)
+	for {
+		e, ok := o.next()
+		if !ok {
+			return o
+		}
+		o.step(e)
 	}
-	for name, c := range s.IPs {
-		ips[name] = fault.NewBucket(c)
+}
+
+// hire makes the sources.
+func (o *oracle) hire() {
+	accounts, ips := map[string]*tank{}, map[string]*tank{}
+	for name, c := range o.s.Accounts {
+		accounts[name] = newTank(c)
 	}
-	for _, cfg := range s.Sources {
-		f := &foreseen{cfg: cfg, rules: cfg.Limits(), script: cfg.Script()}
-		for _, b := range []*fault.Bucket{accounts[cfg.Account], ips[cfg.IP]} {
+	for name, c := range o.s.IPs {
+		ips[name] = newTank(c)
+	}
+	for _, cfg := range o.s.Sources {
+		f := &foreseen{cfg: cfg, key: cfg.KeyOf(), rules: cfg.Limits(), script: cfg.Script()}
+		for _, b := range []*tank{accounts[cfg.Account], ips[cfg.IP]} {
 			if b != nil {
 				f.buckets = append(f.buckets, b)
 			}
@@ -106,19 +99,71 @@ func consult(s *scenario.Scenario, calls []arrival) *oracle {
 		}
 		o.sources = append(o.sources, f)
 	}
-	for _, c := range calls {
-		o.push(event{at: c.at, p: &pending{arrival: c, q: ask(s, c.call), left: o.limits.Attempts}})
+}
+
+// never stands for the time of an answer that has not come.
+const never = time.Duration(-1)
+
+// expect makes the calls. What is compared again and again is numbered here, so that nothing is looked up by text later.
+func (o *oracle) expect(calls []arrival) {
+	type kind struct {
+		protocol gateway.Protocol
+		stream   bool
+		model    string
 	}
-	for o.queue.Len() > 0 {
-		o.step(heap.Pop(&o.queue).(event))
+	questions, kinds := make(map[question]int, len(calls)), map[kind]int{}
+	o.coming = make([]pending, len(calls))
+	for i, c := range calls {
+		q := ask(o.s, c.call)
+		o.coming[i] = pending{arrival: c, q: q, question: number(questions, q), left: o.limits.Attempts,
+			kind: number(kinds, kind{q.protocol, q.stream, q.model})}
 	}
-	return o
+	o.answered = slices.Repeat([]time.Duration{never}, len(questions))
+	o.stuck = make([]bool, len(kinds)*(o.limits.Attempts+1))
+}
+
+// number is the number of a thing: a new one gets the next.
+func number[T comparable](known map[T]int, x T) int {
+	n, ok := known[x]
+	if !ok {
+		n = len(known)
+		known[x] = n
+	}
+	return n
+}
+
+// sort numbers what calls wait for: those of one kind with as many attempts left wait for the same.
+func (o *oracle) sort(p *pending) int { return p.kind*(o.limits.Attempts+1) + p.left }
+
+// soonest is when something happens next.
+func (o *oracle) soonest() (at time.Duration, ok bool) {
+	if len(o.coming) > 0 && (len(o.queue) == 0 || o.coming[0].at <= o.queue[0].at) {
+		return o.coming[0].at, true
+	}
+	if len(o.queue) > 0 {
+		return o.queue[0].at, true
+	}
+	return 0, false
+}
+
+// next is what happens next. Of all that happens at one instant, new calls come first.
+func (o *oracle) next() (e event, ok bool) {
+	at, ok := o.soonest()
+	switch {
+	case !ok:
+		return e, false
+	case len(o.coming) > 0 && o.coming[0].at == at:
+		e = event{at: at, p: &o.coming[0]}
+		o.coming = o.coming[1:]
+		return e, true
+	}
+	return o.queue.pop(), true
 }
 
 func (o *oracle) push(e event) {
 	o.events++
 	e.n = o.events
-	heap.Push(&o.queue, e)
+	o.queue.push(e)
 }
 
 func (o *oracle) step(e event) {
@@ -131,7 +176,7 @@ func (o *oracle) step(e event) {
 	if o.tickAt <= e.at {
 		o.tickAt = -1
 	}
-	if o.queue.Len() > 0 && o.queue[0].at == e.at {
+	if at, ok := o.soonest(); ok && at == e.at {
 		return // all that happens at one instant first
 	}
 	o.serve(e.at)
@@ -148,25 +193,17 @@ func (o *oracle) enqueue(p *pending) {
 	o.waiting[i] = p
 }
 
-// kind is what the sources see of a call: calls of one kind wait for the same.
-type kind struct {
-	protocol int
-	stream   bool
-	model    string
-	left     int
-}
-
 // serve lets every waiting call go on that can.
 func (o *oracle) serve(now time.Duration) {
-	stuck := map[kind]bool{}
+	clear(o.stuck)
 	rest := o.waiting[:0]
 	next := time.Duration(-1)
 	for _, p := range o.waiting {
 		if o.over(p, now) {
 			continue
 		}
-		k := kind{int(p.q.protocol), p.q.stream, p.q.model, p.left}
-		if stuck[k] {
+		sort := o.sort(p)
+		if o.stuck[sort] {
 			rest = append(rest, p)
 			continue
 		}
@@ -174,7 +211,7 @@ func (o *oracle) serve(now time.Duration) {
 		if gone {
 			continue
 		}
-		stuck[k] = true
+		o.stuck[sort] = true
 		rest = append(rest, p)
 		if next < 0 || now+wait < next {
 			next = now + wait
@@ -190,7 +227,7 @@ func (o *oracle) serve(now time.Duration) {
 
 // over reports whether a call needs nothing more: the cache has it, or its time is up.
 func (o *oracle) over(p *pending, now time.Duration) bool {
-	if at, ok := o.answered[p.q]; ok && o.limits.CacheTTL > 0 && at <= now && now-at < o.limits.CacheTTL {
+	if at := o.answered[p.question]; at != never && at <= now && now-at < o.limits.CacheTTL {
 		o.success++
 		return true
 	}
@@ -214,11 +251,11 @@ func (o *oracle) try(p *pending, now time.Duration) (wait time.Duration, gone bo
 		if f.down || f.rules.MaxConcurrent > 0 && f.running >= f.rules.MaxConcurrent || !f.serves(p.q.model) {
 			continue
 		}
-		if d := f.dry(o.epoch.Add(now)); d > 0 {
+		if d := f.dry(o.epoch, now); d > 0 {
 			wait = min(wait, d)
 			continue
 		}
-		first, bad := f.ahead(p.q, now, fewest, func(x prospect) bool { return o.inTime(p, now, x) })
+		first, bad := f.look(&p.q, now, fewest, func(x prospect) bool { return o.inTime(p, now, x) })
 		switch {
 		case bad == 0 && (best == nil || better(f, first, best, good)):
 			best, good = f, first
@@ -230,8 +267,8 @@ func (o *oracle) try(p *pending, now time.Duration) (wait time.Duration, gone bo
 	case best != nil:
 		o.attempt(best, p, now, good.took)
 		o.success++
-		if at, ok := o.answered[p.q]; !ok || now+good.took < at || at+o.limits.CacheTTL < now {
-			o.answered[p.q] = now + good.took
+		if at := &o.answered[p.question]; *at == never || now+good.took < *at || *at+o.limits.CacheTTL < now {
+			*at = now + good.took
 		}
 		return 0, true
 	case spend != nil:
@@ -265,9 +302,9 @@ func (o *oracle) inTime(p *pending, now time.Duration, x prospect) bool {
 func (o *oracle) attempt(f *foreseen, p *pending, now, took time.Duration) {
 	o.attempts++
 	for _, b := range f.buckets {
-		b.Take(o.epoch.Add(now))
+		b.take(o.epoch, now)
 	}
-	f.script.Step(&f.state, f.ask(p.q), now)
+	f.hits = f.script.StepInto(f.hits, &f.state, f.ask(&p.q), now)
 	f.asked++
 	f.running++
 	o.push(event{at: now + took, of: f})

@@ -216,7 +216,7 @@ func (o *RunOptions) play(ctx context.Context, s *scenario.Scenario, srv *Server
 		return RunReport{}, err
 	}
 	now := time.Now()
-	m := measure{s: s, calls: calls, attempts: srv.Attempts(now), sights: watch.sights, began: began, wall: now.Sub(began), peaks: map[string]int{}}
+	m := measure{s: s, calls: calls, attempts: srv.Attempts(now), sights: watch.seen(), began: began, wall: now.Sub(began), peaks: map[string]int{}}
 	for _, src := range srv.Sources() {
 		m.peaks[src.Name()] = src.PeakInFlight()
 	}
@@ -235,12 +235,21 @@ func (o *RunOptions) play(ctx context.Context, s *scenario.Scenario, srv *Server
 type lookout struct {
 	mu      sync.Mutex
 	ask     fault.Ask
-	sources []*Source
-	sights  map[string][]sight
+	watched []watched
+}
+
+// watched is a source that is looked at.
+type watched struct {
+	*Source
+	key    string
+	sights []sight
 }
 
 func newLookout(s *scenario.Scenario, srv *Server) *lookout {
-	l := &lookout{ask: fault.Ask{Model: scenario.Model, Stream: s.Load.Streamed >= 0}, sources: srv.Sources(), sights: map[string][]sight{}}
+	l := &lookout{ask: fault.Ask{Model: scenario.Model, Stream: s.Load.Streamed >= 0}}
+	for _, src := range srv.Sources() {
+		l.watched = append(l.watched, watched{Source: src, key: src.cfg.KeyOf()})
+	}
 	if len(s.Load.Protocols) > 0 {
 		l.ask.Protocol = s.Load.Protocols[0]
 	}
@@ -250,12 +259,23 @@ func newLookout(s *scenario.Scenario, srv *Server) *lookout {
 func (l *lookout) look(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, src := range l.sources {
-		a := l.ask
-		a.Key, a.InFlight = src.cfg.KeyOf(), src.InFlight()
+	for i := range l.watched {
+		src, a := &l.watched[i], l.ask
+		a.Key, a.InFlight = src.key, src.InFlight()
 		_, fails := src.Peek(a, now)
-		l.sights[src.Name()] = append(l.sights[src.Name()], sight{now, !fails})
+		src.sights = append(src.sights, sight{now, !fails})
 	}
+}
+
+// seen is what was seen, by source.
+func (l *lookout) seen() map[string][]sight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[string][]sight, len(l.watched))
+	for _, src := range l.watched {
+		out[src.Name()] = src.sights
+	}
+	return out
 }
 
 // rateLimited reports whether an attempt was answered with 429.

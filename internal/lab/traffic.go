@@ -2,9 +2,8 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +57,16 @@ func ask(s *scenario.Scenario, i int) question {
 }
 
 func promptOf(s *scenario.Scenario, i, words int) string {
-	return fmt.Sprintf("%s %d question %d%s", s.Name, s.Seed, i, strings.Repeat(" word", max(0, words-4)))
+	const word, question = " word", " question "
+	more := max(0, words-4)
+	b := make([]byte, 0, len(s.Name)+len(question)+41+more*len(word)) // 41: two numbers and a space
+	b = append(append(b, s.Name...), ' ')
+	b = append(strconv.AppendUint(b, s.Seed, 10), question...)
+	b = strconv.AppendInt(b, int64(i), 10)
+	for range more {
+		b = append(b, word...)
+	}
+	return string(b)
 }
 
 // traffic drives a load.

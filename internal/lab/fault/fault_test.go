@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,8 @@ func TestScript(t *testing.T) {
 		"window":    {[]Fault{{Kind: Status, After: second, For: 2 * second}}, make([]Ask, 4), []time.Duration{0, second, 2 * second, 3 * second}, []string{"", "status", "status", ""}},
 		"network":   {[]Fault{{Kind: SlowTLS}, {Kind: DNSFailure}}, make([]Ask, 1), nil, []string{""}},
 	} {
-		var st State
+		var st, thought State
+		var list []*Fault
 		s := NewScript(1, c.faults)
 		for i, a := range c.asks {
 			var at time.Duration
@@ -51,7 +53,12 @@ func TestScript(t *testing.T) {
 			}
 			// Peek must foretell what ends a request badly, and change nothing.
 			foretold := s.Peek(&st, a, at)
+			thought.Set(&st)
+			list = s.StepInto(list, &thought, a, at)
 			got := s.Step(&st, a, at)
+			if kinds(list) != kinds(got) || !slices.Equal(thought.seen, st.seen) || !slices.Equal(thought.hit, st.hit) {
+				t.Errorf("%s: request %d: a copy of the state meets %q and counts %v, not %v", name, i, kinds(list), thought, st)
+			}
 			if kinds(got) != c.want[i] {
 				t.Errorf("%s: request %d meets %q, want %q", name, i, kinds(got), c.want[i])
 			}

@@ -4,18 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"time"
 )
 
 // Script is a list of faults with a seed. It is immutable and may be shared; what was used up lives in a State.
 type Script struct {
 	faults []Fault
+	roles  []role // of the faults
 	seed   uint64
 }
 
 // NewScript returns the script of one source. The same seed hits the same requests, by their number, whatever the time.
-func NewScript(seed uint64, faults []Fault) *Script { return &Script{faults: faults, seed: seed} }
+func NewScript(seed uint64, faults []Fault) *Script {
+	s := &Script{faults: faults, roles: make([]role, len(faults)), seed: seed}
+	for i := range faults {
+		s.roles[i] = roles[faults[i].Kind]
+	}
+	return s
+}
 
 // State counts, per fault, the requests that matched and those that were hit. Its zero value is a fresh start. It is
 // not safe for concurrent use.
@@ -23,22 +29,27 @@ type State struct {
 	seen, hit []int
 }
 
-// Clone is a copy that counts for itself.
-func (st *State) Clone() State {
-	return State{slices.Clone(st.seen), slices.Clone(st.hit)}
+// Set makes st a copy of another state that counts for itself.
+func (st *State) Set(from *State) {
+	st.seen, st.hit = append(st.seen[:0], from.seen...), append(st.hit[:0], from.hit...)
 }
 
 // Step decides which faults a request meets: at most one that ends it, which comes first, then all that shape it. It
 // counts in st.
 func (s *Script) Step(st *State, a Ask, elapsed time.Duration) []*Fault {
-	if st.seen == nil {
-		st.seen, st.hit = make([]int, len(s.faults)), make([]int, len(s.faults))
+	return s.StepInto(nil, st, a, elapsed)
+}
+
+// StepInto is Step with memory for the list, whatever is in it.
+func (s *Script) StepInto(list []*Fault, st *State, a Ask, elapsed time.Duration) []*Fault {
+	if len(st.seen) == 0 {
+		st.seen, st.hit = append(st.seen, make([]int, len(s.faults))...), append(st.hit, make([]int, len(s.faults))...)
 	}
-	var end *Fault
-	var shape []*Fault
+	list = list[:0]
+	ended := false
 	for i := range s.faults {
-		f := &s.faults[i]
-		if f.Network() || !f.Active(elapsed) || !f.matches(a) || f.Ends() && end != nil {
+		f, ends := &s.faults[i], s.roles[i] == ending
+		if s.roles[i] == network || ends && ended || !f.Active(elapsed) || !f.matches(a) {
 			continue
 		}
 		n := st.seen[i]
@@ -47,16 +58,13 @@ func (s *Script) Step(st *State, a Ask, elapsed time.Duration) []*Fault {
 			continue
 		}
 		st.hit[i]++
-		if f.Ends() {
-			end = f
-		} else {
-			shape = append(shape, f)
+		if list = append(list, f); ends {
+			ended = true
+			copy(list[1:], list)
+			list[0] = f
 		}
 	}
-	if end != nil {
-		return append([]*Fault{end}, shape...)
-	}
-	return shape
+	return list
 }
 
 // Peek reports the fault that would surely end the next such request badly, or nil. It counts nothing and leaves the
@@ -64,17 +72,17 @@ func (s *Script) Step(st *State, a Ask, elapsed time.Duration) []*Fault {
 func (s *Script) Peek(st *State, a Ask, elapsed time.Duration) *Fault {
 	for i := range s.faults {
 		f := &s.faults[i]
-		if f.Network() {
+		if s.roles[i] == network {
 			if f.Kind == DNSFailure || f.Kind == Refused {
 				return f
 			}
 			continue
 		}
-		if !f.Fatal() || !f.Active(elapsed) || !f.matches(a) || f.Prob > 0 && f.Prob < 1 {
+		if s.roles[i] != ending || !f.Active(elapsed) || !f.Fatal() || !f.matches(a) || f.Prob > 0 && f.Prob < 1 {
 			continue
 		}
 		seen, hit := 0, 0
-		if st.seen != nil {
+		if len(st.seen) > 0 {
 			seen, hit = st.seen[i], st.hit[i]
 		}
 		if f.due(seen, hit) {
