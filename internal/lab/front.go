@@ -34,7 +34,7 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		query = r.URL.Query()
 	}
 	var err error
-	p.call, err = wire.Route(r.Method, r.URL.Path, query, r.Header.Get("Anthropic-Version") != "")
+	p.call, err = wire.Route(r.Method, r.URL.Path, query, r.Method != http.MethodPost && r.Header.Get("Anthropic-Version") != "")
 	if err != nil {
 		http.Error(w, `{"error":{"message":"unknown path","type":"invalid_request_error","param":null,"code":"unknown_url"}}`, http.StatusNotFound)
 		return
@@ -47,7 +47,11 @@ func (f front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if kind := r.Header.Get("Content-Type"); strings.HasPrefix(kind, "multipart/form-data") {
 		p.call.Form = kind
 	}
-	if p.sent, q.err = readAll(p.sent, http.MaxBytesReader(w, r.Body, maxBody)); q.err == nil {
+	body := r.Body
+	if r.ContentLength < 0 || r.ContentLength > maxBody { // else it is as long as it says
+		body = http.MaxBytesReader(w, body, maxBody)
+	}
+	if p.sent, q.err = readAll(p.sent, body); q.err == nil {
 		q.err = p.call.Decode(p.sent)
 	}
 	f.pick(q.key, p.call.Model).handle(w, r, q, p)

@@ -20,6 +20,7 @@ type reply struct {
 	s *Source
 	a *Attempt
 
+	id          string // of the response
 	crlf, split bool
 	zip         *gzip.Writer
 	contentType string // instead of the right one
@@ -34,11 +35,12 @@ type reply struct {
 	frames []byte // the events that are being sent
 	status int    // of headers that are held back; 0 = none are
 	held   []byte // of the body, held back
+	timer  *time.Timer
 }
 
 // begin takes up the next response in the memory of the last one.
 func (p *reply) begin(w http.ResponseWriter, r *http.Request, s *Source, a *Attempt) {
-	*p = reply{w: w, r: r, s: s, a: a, frames: kept(p.frames), held: kept(p.held)}
+	*p = reply{w: w, r: r, s: s, a: a, frames: kept(p.frames), held: kept(p.held), timer: p.timer}
 }
 
 // kept is the memory of a buffer for its next use, unless it has become too big to be kept.
@@ -84,7 +86,7 @@ func (p *reply) head(status int, contentType string) {
 	if p.contentType != "" {
 		contentType = p.contentType
 	}
-	values := []string{contentType, labID + p.a.Body}
+	values := []string{contentType, p.id}
 	h["Content-Type"], h["X-Request-Id"] = values[:1:1], values[1:]
 	if p.zip != nil {
 		h.Set("Content-Encoding", "gzip")
@@ -101,7 +103,7 @@ func (p *reply) head(status int, contentType string) {
 	p.s.log.update(func() { p.a.Status = status })
 }
 
-// labID begins the id that a response bears in its headers; the fingerprint of the request follows.
+// labID begins the id that a response bears in its headers; the fingerprint of the request's body follows.
 const labID = "lab-"
 
 // release lets go what is held back. Where the lab runs in virtual time, what a source writes at one instant reaches the
@@ -125,12 +127,30 @@ func (p *reply) release() error {
 
 // pause waits for d or for the client to leave.
 func (p *reply) pause(d time.Duration) error {
-	if d > 0 {
-		if err := p.release(); err != nil {
-			return err
+	gone := p.r.Context().Done()
+	if d <= 0 {
+		select {
+		case <-gone:
+			return errGone
+		default:
+			return nil
 		}
 	}
-	return pause(p.r.Context(), d)
+	if err := p.release(); err != nil {
+		return err
+	}
+	if p.timer == nil {
+		p.timer = time.NewTimer(d)
+	} else {
+		p.timer.Reset(d)
+	}
+	select {
+	case <-p.timer.C:
+		return nil
+	case <-gone:
+		p.timer.Stop()
+		return errGone
+	}
 }
 
 // forever waits for d, or without end when d is 0, and for the client to leave in both cases.
@@ -211,6 +231,15 @@ func (p *reply) raw(b []byte) error {
 
 // send writes events.
 func (p *reply) send(events ...wire.Event) error {
+	if p.plain() {
+		if p.r.Context().Err() != nil {
+			return errGone
+		}
+		for _, e := range events {
+			p.held = e.Append(p.held)
+		}
+		return nil
+	}
 	b := p.frames[:0]
 	for _, e := range events {
 		p.events++
@@ -228,6 +257,11 @@ func (p *reply) send(events ...wire.Event) error {
 		return nil
 	}
 	return p.raw(p.lines(b))
+}
+
+// plain reports whether events are held back just as they are.
+func (p *reply) plain() bool {
+	return p.s.coarse && !p.list && !p.crlf && !p.split && p.zip == nil && p.broken == 0 && p.huge == 0
 }
 
 // frame writes an event behind b, as it goes over the wire.

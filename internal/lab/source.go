@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"net/http"
 	"sync"
 	"time"
@@ -110,17 +109,22 @@ func (s *Source) play() *play {
 
 // free keeps the memory of a request whose handler is about to return.
 func (s *Source) free(p *play) {
-	*p = play{reply: reply{frames: kept(p.frames), held: kept(p.held)}, sent: kept(p.sent), out: p.out}
+	*p = play{reply: reply{frames: kept(p.frames), held: kept(p.held), timer: p.timer}, sent: kept(p.sent), out: p.out}
+	if !s.coarse {
+		p.timer = nil // a timer must not leave the bubble of a test; a source of a simulation does not either
+	}
 	s.plays.Put(p)
 }
 
 // handle answers a request as this source.
 func (s *Source) handle(w http.ResponseWriter, r *http.Request, q asked, p *play) {
+	id := wire.Fingerprint(labID, p.sent)
 	a := &Attempt{Source: s.cfg.Name, At: q.at, Protocol: p.call.Protocol, Path: r.URL.Path, Model: p.call.Model,
-		Stream: p.call.Stream, Prefill: p.call.HasPrefill, Body: fingerprint(p.sent)}
+		Stream: p.call.Stream, Prefill: p.call.HasPrefill, Body: id[len(labID):]}
 	running := s.log.begin(a)
 	p.s, p.a = s, a
 	p.reply.begin(w, r, s, a)
+	p.id = id
 	defer func() {
 		gone := r.Context().Err() != nil
 		s.log.end(a, gone, time.Now())
@@ -131,13 +135,6 @@ func (s *Source) handle(w http.ResponseWriter, r *http.Request, q asked, p *play
 	}
 	p.run(q.key, running, q.at)
 	_ = p.release() // a client that is gone needs no more
-}
-
-func fingerprint(b []byte) string {
-	h := fnv.New64a()
-	h.Write(b)
-	var room [16]byte
-	return string(wire.Hex(room[:0], h.Sum64()))
 }
 
 // errGone says that the client left while the source was at work.

@@ -3,8 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
-	"hash/fnv"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,13 +76,11 @@ func (a *Answer) Begin(c *Call, model string, n int, now time.Time) {
 // identity is what makes the ids of an answer unlike those of others.
 func identity(model, prompt string, n int, now time.Time) string {
 	var room [64]byte
-	more := append(strconv.AppendInt(append(room[:0], '|'), int64(n), 10), '|')
-	h := fnv.New64a()
-	io.WriteString(h, model)
-	h.Write([]byte{'|'})
-	io.WriteString(h, prompt)
-	h.Write(strconv.AppendInt(more, now.UnixNano(), 10))
-	return string(Hex(room[:0], h.Sum64()))
+	h := sum64(sum64(offset64, model), "|")
+	h = sum64(sum64(h, prompt), "|")
+	number := append(strconv.AppendInt(room[:0], int64(n), 10), '|')
+	h = sum64(h, strconv.AppendInt(number, now.UnixNano(), 10))
+	return string(inHex(room[:0], h))
 }
 
 // codec is one protocol's way to write an answer. What makes events adds them to the answer.
@@ -122,14 +118,26 @@ const (
 
 // event adds an event that is an object; f writes its members.
 func (a *Answer) event(name string, f func(*writer)) {
-	if cap(a.out.b)-len(a.out.b) < most {
-		a.out.b = make([]byte, 0, block) // the old one lives in its events
-	}
-	from := len(a.out.b)
+	from := a.room()
 	a.out.b = append(a.out.b, '{')
 	f(&a.out)
 	a.out.b = append(a.out.b, '}')
 	a.events = append(a.events, Event{Name: name, Data: a.out.b[from:len(a.out.b):len(a.out.b)]})
+}
+
+// mark adds an event that is a word and no JSON.
+func (a *Answer) mark(word string) {
+	from := a.room()
+	a.out.b = append(a.out.b, word...)
+	a.events = append(a.events, Event{Data: a.out.b[from:len(a.out.b):len(a.out.b)]})
+}
+
+// room makes sure that there is room for an event, and returns where it begins.
+func (a *Answer) room() int {
+	if cap(a.out.b)-len(a.out.b) < most {
+		a.out.b = make([]byte, 0, block) // the old one lives in its events
+	}
+	return len(a.out.b)
 }
 
 // Open returns the lifecycle events that come before any content.
@@ -214,14 +222,6 @@ func (e Event) Append(b []byte) []byte {
 		b = append(append(append(b, "event: "...), e.Name...), '\n')
 	}
 	return append(append(append(b, "data: "...), e.Data...), "\n\n"...)
-}
-
-// Hex appends the sixteen digits of a number.
-func Hex(b []byte, v uint64) []byte {
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, hex[v>>shift&15])
-	}
-	return b
 }
 
 func (a *Answer) next() int64 {

@@ -120,3 +120,26 @@ func TestBytesAreThoseOfEncodingJSON(t *testing.T) {
 		}
 	})
 }
+
+// TestPlainTextNeedsNoEscapes: a text is taken as it is if and only if encoding/json would write it so.
+func TestPlainTextNeedsNoEscapes(t *testing.T) {
+	same := func(s string) bool {
+		b := encode(s)
+		return string(b[1:len(b)-1]) == s
+	}
+	for at := range 20 {
+		for c := range 256 {
+			s := "0123456789abcdefghij"
+			s = s[:at] + string([]byte{byte(c)}) + s[at+1:]
+			if got := plain(s); got != (same(s) && c < 0x80) {
+				t.Errorf("%q: plain %v", s, got)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "text")
+		if plain(s) && !same(s) {
+			t.Fatalf("%q", s)
+		}
+	})
+}

@@ -98,7 +98,7 @@ func (c chat) last(a *Answer, u Usage, prefix, kind string) {
 	})
 }
 
-func (chat) done(a *Answer) { a.events = append(a.events, Event{Data: []byte("[DONE]")}) }
+func (chat) done(a *Answer) { a.mark("[DONE]") }
 func (chat) ping(*Answer)   {}
 func (c chat) failed(a *Answer, f Failure) {
 	a.event("", func(w *writer) { c.failure(w, f) })

@@ -89,10 +89,32 @@ func (w *writer) raw(name string, v json.RawMessage) {
 
 // quoted appends a text as a JSON string. Texts that need escapes are rare here and left to encoding/json.
 func quoted(b []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return append(b, encode(text)...)
-		}
+	if !plain(text) {
+		return append(b, encode(text)...)
 	}
 	return append(append(append(b, '"'), text...), '"')
 }
+
+// plain reports whether a text stands in JSON as it is: whether it is ASCII without control characters, quotes and
+// backslashes. Eight bytes are looked at together.
+func plain(s string) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		quote, slash := x^(each*'"'), x^(each*'\\')
+		// In a byte without its top bit, subtracting borrows into that bit when the byte is less than what is taken away. A
+		// borrow may mark the byte above, too: a mark says no more than that there is one.
+		if (x|(x-each*' ')|(quote-each)|(slash-each))&(each<<7) != 0 {
+			return false
+		}
+	}
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// each is a one in each of eight bytes.
+const each = 0x0101010101010101

@@ -132,8 +132,10 @@ func (c *Call) decodeChat(body []byte) error {
 		return err
 	}
 	c.MaxTokens = max(c.MaxTokens, completion)
-	if err := c.decodeTools(tools, choice); err != nil {
-		return err
+	if tools != nil || choice != nil {
+		if err := c.decodeTools(tools, choice); err != nil {
+			return err
+		}
 	}
 	if turns == 0 {
 		return errors.New("messages: at least one message is required")

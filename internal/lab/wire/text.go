@@ -21,20 +21,14 @@ type Line struct {
 
 // Say returns the n tokens of the answer to a prompt.
 func Say(prompt string, seed uint64, n int) Line {
-	var b strings.Builder
-	b.Grow(end(n))
-	first := base(prompt, seed)
-	var room [32]byte
+	var room [1 << 10]byte
+	b, first := room[:0], base(prompt, seed)
 	for i := range n {
 		mark := (first ^ uint32(i)*2654435761) & 0xffff
-		word := padded(append(room[:0], token...), i+1)
-		word = append(word, '-', hex[mark>>12], hex[mark>>8&15], hex[mark>>4&15], hex[mark&15])
-		if i == 0 {
-			word = word[1:]
-		}
-		b.Write(word)
+		b = padded(append(b, token...), i+1)
+		b = append(b, '-', digits[mark>>12], digits[mark>>8&15], digits[mark>>4&15], digits[mark&15])
 	}
-	return Line{text: b.String(), n: n}
+	return Line{text: string(b[min(1, n):]), n: n}
 }
 
 // Text is the whole answer to a prompt.
@@ -43,30 +37,19 @@ func Text(prompt string, seed uint64, n int) string { return Say(prompt, seed, n
 // base is what all marks of an answer come from: the 32 bits of FNV-1a of the seed and the prompt.
 func base(prompt string, seed uint64) uint32 {
 	var room [24]byte
-	h := uint32(2166136261)
-	for _, c := range append(strconv.AppendUint(room[:0], seed, 10), '|') {
-		h = (h ^ uint32(c)) * 16777619
-	}
-	prompt = strings.TrimSpace(prompt)
-	for i := range len(prompt) {
-		h = (h ^ uint32(prompt[i])) * 16777619
-	}
-	return h
+	h := sum32(offset32, append(strconv.AppendUint(room[:0], seed, 10), '|'))
+	return sum32(h, strings.TrimSpace(prompt))
 }
 
 const (
 	token = " token-"
 	least = len(token) + len("001-0000") // the bytes of a token with the space before it, up to number 999
-	hex   = "0123456789abcdef"
 )
 
 // padded appends a number with three digits at least.
 func padded(b []byte, n int) []byte {
-	if n < 100 {
-		b = append(b, '0')
-	}
-	if n < 10 {
-		b = append(b, '0')
+	if n < 1000 {
+		return append(b, byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10))
 	}
 	return strconv.AppendInt(b, int64(n), 10)
 }
