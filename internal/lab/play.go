@@ -22,10 +22,11 @@ type play struct {
 	elapsed time.Duration // of the script, when the request came
 	even    time.Duration // between the tokens; negative = each has its own
 	out     wire.Answer
-	end     *fault.Fault // how it ends badly; nil = well
-	slow    *fault.Fault // late first token
-	crawl   *fault.Fault // trickle
-	short   *fault.Fault // another, short answer
+	faults  []*fault.Fault // that the request meets
+	end     *fault.Fault   // how it ends badly; nil = well
+	slow    *fault.Fault   // late first token
+	crawl   *fault.Fault   // trickle
+	short   *fault.Fault   // another, short answer
 }
 
 const (
@@ -59,9 +60,9 @@ func (p *play) run(key string, running int, now time.Time) {
 			return
 		}
 	}
-	faults, elapsed := p.s.step(fault.Ask{Model: p.call.Model, Protocol: p.call.Protocol, Stream: p.call.Stream,
+	faults, elapsed := p.s.step(p.faults, fault.Ask{Model: p.call.Model, Protocol: p.call.Protocol, Stream: p.call.Stream,
 		Prefill: p.call.HasPrefill, Key: key, InFlight: running}, now)
-	p.elapsed = elapsed
+	p.faults, p.elapsed = faults, elapsed
 	for _, f := range faults {
 		switch {
 		case f.Ends():

@@ -64,15 +64,15 @@ func (s *Source) Reset(now time.Time) {
 	s.state, s.began = fault.State{}, now
 }
 
-// step asks the fault script.
-func (s *Source) step(a fault.Ask, now time.Time) (faults []*fault.Fault, elapsed time.Duration) {
+// step asks the fault script. The faults are written into list.
+func (s *Source) step(list []*fault.Fault, a fault.Ask, now time.Time) (faults []*fault.Fault, elapsed time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.began.IsZero() {
 		s.began = now
 	}
 	elapsed = now.Sub(s.began)
-	return s.script.Step(&s.state, a, elapsed), elapsed
+	return s.script.StepInto(list, &s.state, a, elapsed), elapsed
 }
 
 // Peek reports whether the source would surely fail a request now, and why. It counts nothing and takes no token.
@@ -109,7 +109,7 @@ func (s *Source) play() *play {
 
 // free keeps the memory of a request whose handler is about to return.
 func (s *Source) free(p *play) {
-	*p = play{reply: reply{frames: kept(p.frames), held: kept(p.held), timer: p.timer}, sent: kept(p.sent), out: p.out}
+	*p = play{reply: reply{frames: kept(p.frames), held: kept(p.held), timer: p.timer}, sent: kept(p.sent), out: p.out, faults: p.faults}
 	if !s.coarse {
 		p.timer = nil // a timer must not leave the bubble of a test; a source of a simulation does not either
 	}

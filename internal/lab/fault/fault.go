@@ -77,9 +77,6 @@ var roles = map[Kind]role{
 	SlowTLS: network, ConnectionLimit: network, DNSFailure: network, Refused: network,
 }
 
-// harmless are the kinds after which the client still holds a whole answer.
-var harmless = map[Kind]bool{NoDone: true}
-
 // Fault is one line of a fault script: what goes wrong and when. A zero condition always holds.
 type Fault struct {
 	Kind Kind `yaml:"kind"`
@@ -110,6 +107,16 @@ type Fault struct {
 	Type        string            `yaml:"type"`         // error type
 	Code        string            `yaml:"code"`         // error code
 	Message     string            `yaml:"message"`      // error text
+
+	role role // of the kind, once the fault is in a script; 0 = not looked up yet
+}
+
+// part is how the fault takes part in a decision.
+func (f *Fault) part() role {
+	if f.role != 0 {
+		return f.role
+	}
+	return roles[f.Kind]
 }
 
 // Ask is what a fault script sees of a request.
@@ -123,13 +130,14 @@ type Ask struct {
 }
 
 // Network reports whether the fault belongs to the listener or the URL rather than to a request.
-func (f *Fault) Network() bool { return roles[f.Kind] == network }
+func (f *Fault) Network() bool { return f.part() == network }
 
 // Ends reports whether the fault decides how a request ends (as against changing what a good answer looks like).
-func (f *Fault) Ends() bool { return roles[f.Kind] == ending }
+func (f *Fault) Ends() bool { return f.part() == ending }
 
-// Fatal reports whether a request that is hit can have no whole answer.
-func (f *Fault) Fatal() bool { return f.Ends() && !harmless[f.Kind] }
+// Fatal reports whether a request that is hit can have no whole answer. Where only the closing mark is missing, the client
+// holds one.
+func (f *Fault) Fatal() bool { return f.Ends() && f.Kind != NoDone }
 
 // Sure reports whether the fault ends every request badly that comes now, whatever luck, turn or load.
 func (f *Fault) Sure() bool {
@@ -183,8 +191,11 @@ func (f *Fault) matches(a Ask) bool {
 }
 
 func matchModel(glob, model string) bool {
+	if glob == model {
+		return true
+	}
 	ok, err := path.Match(glob, model)
-	return glob == model || err == nil && ok
+	return err == nil && ok
 }
 
 func anyOf[T any](list []T, is func(T) bool) bool {

@@ -4,21 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 )
 
 // Script is a list of faults with a seed. It is immutable and may be shared; what was used up lives in a State.
 type Script struct {
 	faults []Fault
-	roles  []role // of the faults
 	seed   uint64
 }
 
 // NewScript returns the script of one source. The same seed hits the same requests, by their number, whatever the time.
 func NewScript(seed uint64, faults []Fault) *Script {
-	s := &Script{faults: faults, roles: make([]role, len(faults)), seed: seed}
-	for i := range faults {
-		s.roles[i] = roles[faults[i].Kind]
+	s := &Script{faults: slices.Clone(faults), seed: seed}
+	for i := range s.faults {
+		s.faults[i].role = roles[faults[i].Kind]
 	}
 	return s
 }
@@ -48,8 +48,9 @@ func (s *Script) StepInto(list []*Fault, st *State, a Ask, elapsed time.Duration
 	list = list[:0]
 	ended := false
 	for i := range s.faults {
-		f, ends := &s.faults[i], s.roles[i] == ending
-		if s.roles[i] == network || ends && ended || !f.Active(elapsed) || !f.matches(a) {
+		f := &s.faults[i]
+		ends := f.Ends()
+		if f.Network() || ends && ended || !f.Active(elapsed) || !f.matches(a) {
 			continue
 		}
 		n := st.seen[i]
@@ -72,13 +73,13 @@ func (s *Script) StepInto(list []*Fault, st *State, a Ask, elapsed time.Duration
 func (s *Script) Peek(st *State, a Ask, elapsed time.Duration) *Fault {
 	for i := range s.faults {
 		f := &s.faults[i]
-		if s.roles[i] == network {
+		if f.Network() {
 			if f.Kind == DNSFailure || f.Kind == Refused {
 				return f
 			}
 			continue
 		}
-		if s.roles[i] != ending || !f.Active(elapsed) || !f.Fatal() || !f.matches(a) || f.Prob > 0 && f.Prob < 1 {
+		if !f.Fatal() || !f.Active(elapsed) || !f.matches(a) || f.Prob > 0 && f.Prob < 1 {
 			continue
 		}
 		seen, hit := 0, 0
