@@ -139,10 +139,10 @@ func (pl *Plan) glance(allowed func(*gateway.Connection) bool, now time.Time) {
 	for i := range pl.Pool.hot {
 		h, it, w := &pl.Pool.hot[i], &pl.items[i], &pl.walkers[i]
 		inFlight, proven, calm := h.health.Calm(nano)
-		it.Success, it.Silent, it.InFlight = 1, 0, inFlight
+		it.Success, it.Silent, it.InFlight, it.Faltered = 1, 0, inFlight, false
 		if !calm && pl.plain[i] { // what the rooms may refuse is looked at more closely when they do not
 			v := h.health.View(now)
-			it.Success, it.Silent = v.Success, v.Silent
+			it.Success, it.Silent, it.Faltered = v.Success, v.Silent, v.Faltered
 		}
 		pl.Proven = pl.Proven || proven
 		free := pl.steady[i] && (proven || h.gate.Untried())
@@ -150,7 +150,7 @@ func (pl *Plan) glance(allowed func(*gateway.Connection) bool, now time.Time) {
 			it.Limit = h.gate.Limit(now)
 			free = h.gate.Free(proven)
 		}
-		w.Health, w.Trial, w.Cause = it.Success, false, 0
+		w.Health, w.Faltered, w.Trial, w.Cause = it.Success, it.Faltered, false, 0
 		switch {
 		case picky && !pl.may(i, allowed):
 		case free:
@@ -193,9 +193,9 @@ func (pl *Plan) note(i int, now time.Time) {
 		it.Success, it.Silent = 0, 0 // nobody asks how well it would have done
 	case !pl.plain[i]:
 		v := c.Health.View(now)
-		it.Success, it.Silent, it.Limit = v.Success, v.Silent, c.Gate.Limit(now)
+		it.Success, it.Silent, it.Faltered, it.Limit = v.Success, v.Silent, v.Faltered, c.Gate.Limit(now)
 	}
-	w.Health = it.Success
+	w.Health, w.Faltered = it.Success, it.Faltered
 	w.Trial = r.Probe && c.Breaker.State(now) != breaker.Closed
 	switch r.Reason {
 	case gateway.ConnectionCooldown:
@@ -321,7 +321,8 @@ func (pl *Plan) summary(out *strategy.Item, run *target) {
 		}
 		if rest > best {
 			best = rest
-			out.Success, out.Silent, out.InFlight, out.Limit, out.Weak = it.Success, it.Silent, it.InFlight, it.Limit, it.Weak
+			out.Success, out.Silent, out.InFlight, out.Limit = it.Success, it.Silent, it.InFlight, it.Limit
+			out.Faltered, out.Weak = it.Faltered, it.Weak
 		}
 	}
 }

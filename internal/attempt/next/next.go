@@ -22,6 +22,7 @@ type Candidate struct {
 	Model      int
 	Ruling     resilience.Ruling
 	Health     float64 // success of this candidate, 0..1
+	Faltered   bool    // its last attempt, by whichever request, failed
 	Trial      bool    // the breaker asks for this attempt as a probe: it will more likely fail than not
 	// Cause is the kind of outcome that put a candidate out by cooldown or lockout; meaningless otherwise.
 	Cause gateway.Kind

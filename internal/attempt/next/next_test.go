@@ -134,6 +134,16 @@ func TestRules(t *testing.T) {
 		{"5: a silent one is not asked again while another is untried", newGame(plain, pool("aaa")).did(0, timeout).did(1, timeout), try(2, gateway.NextCandidate)},
 		{"5: then it is", newGame(plain, pool("aa")).did(0, timeout).did(1, timeout), try(0, gateway.NextCandidate)},
 
+		{"5: an untried one that faltered and is much worse comes behind one failure", newGame(plain, pool("a", "b")).faltered(1, 0.6).did(0, fault503), try(0, gateway.NextCandidate).later()},
+		{"5: once", newGame(plain, pool("a", "b")).faltered(1, 0.6).did(0, fault503).did(0, fault503), try(1, gateway.NextCandidate)},
+		{"5: one that is not much worse comes first", newGame(plain, pool("a", "b")).faltered(1, 0.8).did(0, fault503), try(1, gateway.NextCandidate)},
+		{"5: and one that did not falter, wherever it ranks", newGame(plain, pool("a", "b", "c")).faltered(1, 0.2).did(0, fault503), try(2, gateway.NextCandidate)},
+		{"5: also when it is worse", newGame(plain, pool("a", "b")).unwell(1).did(0, fault503), try(1, gateway.NextCandidate)},
+		{"5: a silent one keeps no rank", newGame(plain, pool("a", "b")).faltered(1, 0.2).did(0, timeout), try(1, gateway.NextCandidate)},
+		{"5: nor one with the kept attempts", newGame(limit(plain, 3), pool("a", "b")).faltered(1, 0.2).did(0, fault503).did(0, fault503), try(1, gateway.NextCandidate)},
+		{"5: nor behind the deadline", newGame(plain, pool("a", "b")).until(200*ms).faltered(1, 0.2).did(0, fault503), try(1, gateway.NextCandidate)},
+		{"5: nor without a token", newGame(plain, pool("a", "b")).faltered(1, 0.2).did(0, fault503).broke(0, second), try(1, gateway.NextCandidate)},
+
 		// 6. wait, or fail
 		{"6: what is full is waited for", newGame(plain, pool("a", "b")).set(0, delayed(gateway.ConcurrencyFull)).set(1, delayed(gateway.Paced)),
 			goal{do: WaitUntil, why: gateway.WaitForSlot, set: []int{0, 1}}},
@@ -199,6 +209,11 @@ func (g *game) waitedSoFar(n int, d time.Duration) *game { g.Waits, g.WaitedFor 
 func (g *game) passes(d time.Duration) *game { g.Now = g.Now.Add(d); return g }
 
 func (g *game) unwell(id int) *game { g.find(id).Health = 0.4; return g }
+
+func (g *game) faltered(id int, health float64) *game {
+	g.find(id).Faltered, g.find(id).Health = true, health
+	return g
+}
 
 func (g *game) sameAccount(a, b int) *game { g.find(b).Account = g.find(a).Account; return g }
 

@@ -27,7 +27,7 @@ func drawPool(t *rapid.T) []*Candidate {
 	for id := range rapid.IntRange(0, 14).Draw(t, "candidates") {
 		conn := small.Draw(t, "connection") + 5*small.Draw(t, "more")
 		c = append(c, &Candidate{ID: id, Target: small.Draw(t, "target"), Provider: conn % 4, Connection: conn,
-			Account: conn / 2, Model: small.Draw(t, "model"), Health: rapid.Float64Range(0, 1).Draw(t, "health")})
+			Account: conn / 2, Model: small.Draw(t, "model"), Health: rapid.Float64Range(0, 1).Draw(t, "health"), Faltered: rapid.Bool().Draw(t, "faltered")})
 	}
 	return c
 }
@@ -185,6 +185,9 @@ func (g *game) checkTry(t *rapid.T, step Step) {
 	}
 	untried := false
 	for _, o := range g.Candidates {
+		if g.tries(c.ID) == 1 && step.Why == gateway.NextCandidate && !(o.Faltered && o.Health < falteredShare*c.Health) && g.follows(o) && g.runnable(o) {
+			t.Fatalf("asks %d again although %d follows", c.ID, o.ID)
+		}
 		untried = untried || o.ID != c.ID && g.tries(o.ID) == 0 && o.Ruling.OK() && g.usable(o) && !g.restsUntil(o).After(g.Now)
 	}
 	for i := range g.History {

@@ -22,6 +22,7 @@ const (
 // walk is rules 3 to 6: choose among what is runnable, else wait, else fail.
 func (s *State) walk() Step {
 	best, rest := s.choose()
+	best = s.keepRank(best, rest)
 	if best == nil && rest != nil {
 		if step, ok := s.holdFor(rest); ok {
 			return step
@@ -81,7 +82,7 @@ func (s *State) choose() (best, rest *Candidate) {
 			if best == nil || s.closer(c, best, last) {
 				best = c
 			}
-			if !reserve && !prefersSibling(last) {
+			if last == nil && !reserve {
 				return best, nil // nothing that comes later can take its place
 			}
 		case s.toTail(c):
@@ -96,6 +97,33 @@ func (s *State) choose() (best, rest *Candidate) {
 		rest = tail
 	}
 	return best, rest
+}
+
+// falteredShare is how much of a failed candidate's health an untried one needs to come before it although it faltered.
+const falteredShare = 0.75
+
+// keepRank is the other half of rule 5: a candidate that failed once in this request keeps its rank before untried ones
+// that failed their last attempt as well and are clearly worse. To ask those first would cost an attempt that is as good
+// as lost, and win no time unless it fails faster than the back-off passes. It returns whom to try: best, another that
+// follows, or failed.
+func (s *State) keepRank(best, failed *Candidate) *Candidate {
+	if best == nil || failed == nil || s.Racing || s.tries(failed.ID) != 1 || s.rounds(failed.ID) != 1 || s.toTail(failed) ||
+		s.inReserve() || s.Tokens < 1 {
+		return best
+	}
+	worse := func(c *Candidate) bool { return c.Faltered && c.Health < falteredShare*failed.Health }
+	if !worse(best) {
+		return best
+	}
+	if back := s.Now.Add(s.roundDelay(failed.ID, 1)); !s.Deadline.IsZero() && back.After(s.Deadline) {
+		return best
+	}
+	for _, c := range s.Candidates {
+		if !worse(c) && s.runnable(c) && s.follows(c) {
+			return c
+		}
+	}
+	return failed
 }
 
 // runnable says whether an attempt on a candidate may begin now. Beside a probe only a sure one may start.
@@ -208,17 +236,12 @@ func quotaLike(k gateway.Kind) bool { return k == gateway.RateLimited || k == ga
 // closer prefers, among followers, another account of the target that just failed by account or connection scope; rank
 // decides otherwise, and candidates come in rank order.
 func (s *State) closer(c, best *Candidate, last *Try) bool {
-	return prefersSibling(last) && c.Target == last.Target && best.Target != last.Target
-}
-
-// prefersSibling reports whether what failed last is made good by another account or key of the same target.
-func prefersSibling(last *Try) bool {
 	if last == nil {
 		return false
 	}
 	switch last.Outcome.Scope {
 	case gateway.ScopeAccount, gateway.ScopeConnection, gateway.ScopeFamily:
-		return true
+		return c.Target == last.Target && best.Target != last.Target
 	}
 	return false
 }

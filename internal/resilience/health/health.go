@@ -90,6 +90,8 @@ type View struct {
 	// Silent is the weight of the attempts in flight that are without content for longer than their p95, as failures:
 	// half a failure each.
 	Silent float64
+	// Faltered is true when the last attempt that counts has failed.
+	Faltered bool
 	// Proven is true when first content was seen since start and no more than 60 s ago.
 	Proven bool
 
@@ -136,7 +138,7 @@ type Handle struct {
 type seen struct {
 	alive  atomic.Int64 // the last sign of life in Unix nanoseconds, 0 = none yet, alwaysAlive while something delivers
 	flying atomic.Int64
-	// uneasy: an attempt is without content or the success rate is below 1, so View depends on more than this.
+	// uneasy: an attempt is without content, the last one failed or the success rate is below 1: View depends on more.
 	uneasy atomic.Bool
 }
 
@@ -159,7 +161,7 @@ const alwaysAlive = math.MaxInt64
 func (c *cell) publish() {
 	s := &c.state
 	c.seen.flying.Store(int64(s.flying))
-	c.seen.uneasy.Store(s.flying > s.talking || s.rate < nearlyOne)
+	c.seen.uneasy.Store(s.flying > s.talking || s.faltered || s.rate < nearlyOne)
 	switch {
 	case s.talking > 0:
 		c.seen.alive.Store(alwaysAlive)
@@ -187,6 +189,7 @@ func (h *Handle) View(now time.Time) View {
 		Success:  c.state.success(c.cfg, now),
 		InFlight: c.state.flying,
 		Silent:   float64(silent) / 2,
+		Faltered: c.state.faltered,
 		Proven:   proven,
 		alpha:    c.cfg.Alpha,
 	}
@@ -200,7 +203,7 @@ func (h *Handle) Proven(now time.Time) bool {
 }
 
 // Calm is what View says without a lock: planning asks it of every candidate. It is all that there is to say when calm:
-// then every attempt succeeds and none is silent. now is in Unix nanoseconds, so that it is converted once for all.
+// then every attempt succeeds, the last included, and none is silent. now is in Unix nanoseconds, so that it is converted once for all.
 func (h *Handle) Calm(now int64) (inFlight int, proven, calm bool) {
 	at := h.seen.alive.Load()
 	return int(h.seen.flying.Load()), at == alwaysAlive || at > 0 && now-at < int64(h.cfg.Absence), !h.seen.uneasy.Load()

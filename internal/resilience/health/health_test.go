@@ -50,13 +50,13 @@ func TestEWMA(t *testing.T) {
 		attempt(h, Facts{}, t0, 0, 0, gateway.ServiceError)
 		want *= 0.8
 	}
-	if v := h.View(t0); !near(v.Success, want) {
-		t.Errorf("after 10 failures %v, want %v", v.Success, want)
+	if v := h.View(t0); !near(v.Success, want) || !v.Faltered {
+		t.Errorf("after 10 failures %+v, want %v", v, want)
 	}
 	for range 10 {
 		attempt(h, Facts{}, t0, ms, ms, gateway.Success)
 	}
-	if v := h.View(t0); v.Success < 0.89 {
+	if v := h.View(t0); v.Success < 0.89 || v.Faltered {
 		t.Errorf("ten successes bring it back to about 0.9: %v", v.Success)
 	}
 }

@@ -10,6 +10,7 @@ import (
 // state is the success side of one candidate: plain values, changed only by the functions below.
 type state struct {
 	rate      float64   // EWMA as of rateAt
+	faltered  bool      // the last observation was a failure
 	rateAt    time.Time // last observation
 	flying    int       // attempts between Begin and End
 	talking   int       // of these, those that have delivered content
@@ -35,6 +36,7 @@ func (s *state) success(cfg *Config, now time.Time) float64 {
 func (s *state) observe(cfg *Config, value float64, now time.Time) {
 	s.rate = s.success(cfg, now)
 	s.rate += cfg.Alpha * (value - s.rate)
+	s.faltered = value == 0
 	if now.After(s.rateAt) {
 		s.rateAt = now
 	}

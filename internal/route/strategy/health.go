@@ -31,12 +31,13 @@ func score(it *Item) float64 {
 // luckBits is how finely scores are jittered.
 const luckBits = 21
 
-// trickle is how rarely a draw of two that are both beaten down stands while something twice as good is there.
-const trickle = 20
+// trickle is how rarely an item that has faltered is chosen while something better is there: one draw in so many.
+const trickle = 16
 
 // healthAware puts the better of two random eligible items first (power of two choices); the rest follow by score with
 // 10 % jitter, so that many workers do not all spill onto the same second-best. In a small pool the two are often both
-// bad: then the best is taken, but for a trickle.
+// bad, and sources like to fail in bursts: so one whose last attempt failed gives way to the best, but for a trickle,
+// through which its recovery is noticed. One success, and it stands its draws again.
 func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
 	var few [16]uint64 // a target has few connections as a rule, and the larger buffer has to be cleared first
 	keys := few[:0]
@@ -68,7 +69,7 @@ func healthAware(order []int, items []Item, _ *State, r *rand.Rand) {
 	if score(&items[order[y]]) > score(&items[order[x]]) {
 		x = y
 	}
-	if score(&items[order[x]]) < score(&items[order[0]])/2 && r.IntN(trickle) != 0 {
+	if it := &items[order[x]]; it.Faltered && score(it) < score(&items[order[0]]) && r.IntN(trickle) != 0 {
 		x = 0
 	}
 	toFront(order, x)

@@ -23,6 +23,7 @@ type Item struct {
 	Silent   float64 // attempts in flight that are silent beyond their p95
 	InFlight int
 	Limit    int  // AIMD limit, max_concurrent, or 64
+	Faltered bool // its last attempt failed
 	Weak     bool // degraded or half-open: scored at half
 }
 

@@ -286,19 +286,30 @@ func TestRankDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestHealthAwareIsNotLedByBadLuck: of three items two are beaten down. A draw of two falls on both of them every third
-// time, but the good one serves nearly everything; the others keep a trickle, through which their recovery is noticed.
+// TestHealthAwareIsNotLedByBadLuck: of three items two have failed their last attempt. A draw of two falls on both of them
+// every third time, but the good one serves nearly everything; the better of the others keeps a trickle, through which
+// its recovery is noticed, and after its first success it stands its draws again.
 func TestHealthAwareIsNotLedByBadLuck(t *testing.T) {
-	items := []Item{{Eligible: true, Success: 0.2, Limit: 64}, {Eligible: true, Success: 0.3, Limit: 64}, {Eligible: true, Success: 0.9, Limit: 64}}
-	r := rand.New(rand.NewPCG(1, 2))
-	var s State
-	first := [3]int{}
-	var order []int
-	for range 10_000 {
-		order = HealthAware.Rank(order, items, &s, r)
-		first[order[0]]++
+	serve := func(bad ...Item) (first [3]int) {
+		items := append(bad, Item{Eligible: true, Success: 0.9, Limit: 64})
+		r, order := rand.New(rand.NewPCG(1, 2)), []int(nil)
+		for range 10_000 {
+			order = HealthAware.Rank(order, items, new(State), r)
+			first[order[0]]++
+		}
+		return first
 	}
-	if first[2] < 9_500 || first[1] < 50 {
-		t.Errorf("served %v", first)
+	worse, bad := Item{Eligible: true, Faltered: true, Success: 0.3, Limit: 64}, Item{Eligible: true, Faltered: true, Success: 0.8, Limit: 64}
+	if n := serve(worse, bad); n[2] < 9_500 || n[1] < 100 || n[1] > 10_000/trickle {
+		t.Errorf("both have faltered: served %v", n)
+	}
+	back := bad
+	back.Faltered = false
+	if n := serve(worse, back); n[1] < 3000 || n[2] > 7000 {
+		t.Errorf("one is on its way back: served %v", n)
+	}
+	worse.Success, bad.Success = 0.95, 0.97
+	if n := serve(worse, bad); n[2] > 100 {
+		t.Errorf("both have faltered and are still the best: served %v", n)
 	}
 }
