@@ -17,6 +17,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -171,7 +172,10 @@ func (l *Ledger) Open(ctx context.Context) error {
 // Begin notes that a request has begun. Call it before the first attempt; calling it again with more in the journey
 // (the attempt that is about to be made) makes an interruption more telling.
 func (l *Ledger) Begin(j *gateway.Journey) {
-	rec := appendJourney(append(make([]byte, 0, 160), kindIntent), j, false)
+	buf := buffers.Get().(*[]byte)
+	*buf = appendJourney(append((*buf)[:0], kindIntent), j, false)
+	rec := bytes.Clone(*buf)
+	buffers.Put(buf)
 	l.open.put(j.ID, rec)
 	l.way.Append(rec, false) // when there is no room the settlement still counts
 }

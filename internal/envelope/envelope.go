@@ -32,7 +32,6 @@ const moderator = "omni-moderation-latest"
 func Decode(body []byte, o Options) (*gateway.Envelope, *gateway.Error) {
 	e := &gateway.Envelope{Protocol: o.Protocol, Operation: o.Operation, Raw: body, Model: o.Model, Stream: o.Stream, Tokens: len(body) / 4}
 	d := decoder{env: e, scanner: scanner{b: body}, modelInPath: o.Model != ""}
-	d.others = d.room[:0]
 	if err := d.run(); err != nil {
 		return nil, err
 	}
@@ -52,11 +51,10 @@ type decoder struct {
 	scanner
 	env         *gateway.Envelope
 	modelInPath bool
-	seen        uint64     // known top-level names already met, as bits
-	others      [][]byte   // the other names
-	room        [16][]byte // where they stand when they are few
-	begun       bool       // the first turn of a user is over
-	fieldRank   int        // how clear the session field is
+	seen        uint64   // known top-level names already met, as bits
+	others      [][]byte // the other names
+	begun       bool     // the first turn of a user is over
+	fieldRank   int      // how clear the session field is
 }
 
 func (d *decoder) run() *gateway.Error {

@@ -78,6 +78,9 @@ func (d *decoder) member(name []byte, which int, isKnown bool, span gateway.Span
 		if len(d.others) >= maxOthers {
 			return invalid("", "the body has more than %d members that this gateway does not know, at %s", maxOthers, place(d.b, span.Start))
 		}
+		if d.others == nil {
+			d.others = make([][]byte, 0, 8)
+		}
 		d.others = append(d.others, name)
 		if d.modelInPath && d.env.Operation != gateway.Generate {
 			d.repeats(name, v)
@@ -101,6 +104,19 @@ func (d *decoder) member(name []byte, which int, isKnown bool, span gateway.Span
 func (d *decoder) twice(name string, at int) *gateway.Error {
 	return invalid(name, "%q appears twice in the body (again at %s); JSON readers disagree on which one counts, "+
 		"so send it once", name, place(d.b, at))
+}
+
+// includeUsage reads stream_options.include_usage. The usual spellings need no reflection.
+func includeUsage(options []byte) (on, ok bool) {
+	switch string(options) {
+	case `{"include_usage":true}`, `{"include_usage": true}`:
+		return true, true
+	}
+	var o struct {
+		IncludeUsage bool `json:"include_usage"`
+	}
+	err := json.Unmarshal(options, &o)
+	return o.IncludeUsage, err == nil
 }
 
 func (d *decoder) note(which int, value []byte, span gateway.Span) *gateway.Error {
@@ -133,13 +149,11 @@ func (d *decoder) note(which int, value []byte, span gateway.Span) *gateway.Erro
 		if value[0] != '{' {
 			return invalid("stream_options", "\"stream_options\" must be an object, not %s", kindOf(value[0]))
 		}
-		var o struct {
-			IncludeUsage bool `json:"include_usage"`
-		}
-		if json.Unmarshal(value, &o) != nil {
+		usage, ok := includeUsage(value)
+		if !ok {
 			return invalid("stream_options.include_usage", "\"include_usage\" must be true or false")
 		}
-		e.StreamSpan, e.IncludeUsage = span, o.IncludeUsage
+		e.StreamSpan, e.IncludeUsage = span, usage
 	case mMaxTokens, mMaxCompletionTokens, mMaxOutputTokens:
 		n, err := strconv.Atoi(string(value))
 		if err != nil || n < 0 {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"spillway/internal/gateway"
 )
 
 func TestQuoteWritesWhatMarshalWrites(t *testing.T) {
@@ -16,4 +18,14 @@ func TestQuoteWritesWhatMarshalWrites(t *testing.T) {
 			t.Fatalf("%q: %s, want %s", s, got, want)
 		}
 	})
+}
+
+func TestUsualStreamOptionsReadAsOthers(t *testing.T) {
+	for options, want := range map[string]bool{`{"include_usage":true}`: true, `{"include_usage": true}`: true,
+		`{"include_usage" :true}`: true, `{"include_usage":false}`: false, `{"include_usage":null}`: false, `{}`: false} {
+		e := decodeFor(t, gateway.OpenAI, `{"model":"m","messages":[],"stream":true,"stream_options":`+options+`}`)
+		if e.IncludeUsage != want || !e.StreamSpan.Set() {
+			t.Errorf("%s: %t", options, e.IncludeUsage)
+		}
+	}
 }

@@ -279,7 +279,7 @@ func (d *decoder) speaks(from, to int) {
 		return
 	}
 	if s.Prefix == nil {
-		s.Prefix = make([]gateway.Span, 0, 16)
+		s.Prefix = make([]gateway.Span, 0, 4)
 	}
 	s.Prefix = append(s.Prefix, gateway.Span{Start: from, End: to})
 }

@@ -26,8 +26,9 @@ func (q *request) answer(cfg *config.Cache, job *attempt.Job, door *commit.Door)
 	if wish.NoStore || !cache.Eligible(job.Envelope) {
 		return q.api.Engine.Run(q.r.Context(), job)
 	}
+	var route [24]string
 	key := cache.KeyOf(cache.Facts{Envelope: job.Envelope, Principal: &q.principal, Header: q.r.Header,
-		Route: routeOf(q.live.Board.Snapshot.Version, job.Pool, job.Rename)})
+		Route: appendRoute(route[:0], q.live.Board.Snapshot.Version, job.Pool, job.Rename)})
 	if cfg.Enabled && !wish.NoCache {
 		now := time.Now()
 		if e := room.Load(key, wish.Limit(cfg.TTL), now); e != nil {
@@ -42,9 +43,8 @@ func (q *request) answer(cfg *config.Cache, job *attempt.Job, door *commit.Door)
 	return s.run(q.r.Context())
 }
 
-// routeOf names everything that a model was resolved to: a reload that changes where a name leads makes other keys.
-func routeOf(version string, pool *plan.Pool, renamed bool) []string {
-	out := make([]string, 0, 3+2*len(pool.Candidates))
+// appendRoute names everything that a model was resolved to: a reload that changes where a name leads makes other keys.
+func appendRoute(out []string, version string, pool *plan.Pool, renamed bool) []string {
 	out = append(out, version, pool.Name, strconv.FormatBool(renamed))
 	for _, c := range pool.Candidates {
 		out = append(out, c.Candidate.Connection.Identity, string(c.Candidate.Model))

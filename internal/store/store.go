@@ -189,7 +189,8 @@ func (s Sums) Add(u Usage) {
 	k := UsageKey{u.Hour.UnixMilli(), u.ClientKey, u.Target, u.Connection}
 	have := s[k]
 	if have == nil {
-		s[k] = &u
+		first := u // of its own: the others need no memory
+		s[k] = &first
 		return
 	}
 	have.Requests += u.Requests

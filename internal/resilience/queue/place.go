@@ -66,21 +66,23 @@ func (l *Line) hopeless(g *group) bool {
 }
 
 func (l *Line) groupOf(set []int) *group {
-	set = slices.Clone(set)
-	slices.Sort(set)
-	set = slices.Compact(set)
-	name := nameOf(set)
-	g := l.groups[name]
+	var ids [16]int
+	var room [32]byte // most sets are small, and most are known
+	sorted := append(ids[:0], set...)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	name := appendName(room[:0], sorted)
+	g := l.groups[string(name)]
 	if g == nil {
-		g = &group{name: name, set: set}
-		l.groups[name] = g
+		g = &group{name: string(name), set: slices.Clone(sorted)}
+		l.groups[g.name] = g
 		l.order = append(l.order, g)
 	}
 	return g
 }
 
-func nameOf(set []int) string {
-	b := make([]byte, 0, 4*len(set))
+// appendName names a set, sorted.
+func appendName(b []byte, set []int) []byte {
 	for _, id := range set {
 		n := uint64(id)
 		for n >= 0x80 {
@@ -89,7 +91,7 @@ func nameOf(set []int) string {
 		}
 		b = append(b, byte(n))
 	}
-	return string(b)
+	return b
 }
 
 func (p *Place) before(q *Place) bool {
