@@ -140,14 +140,15 @@ type reading struct {
 	like     pattern
 	events   frames
 	body     bytes.Buffer
+	words    words
+	kind     mediaType
 }
 
 // begin makes r ready for the next answer.
 func (r *reading) begin(now func() time.Time) {
-	like, events, body := r.like, r.events, r.body
-	like.forget()
-	body.Reset()
-	*r = reading{now: now, began: now(), text: r.text[:0], like: like, events: events, body: body}
+	r.like.forget()
+	r.body.Reset()
+	*r = reading{now: now, began: now(), text: r.text[:0], like: r.like, events: r.events, body: r.body, words: r.words, kind: r.kind}
 	r.BeganAt = r.began
 }
 
@@ -287,7 +288,7 @@ func (r *reading) broken(ctx context.Context, note string) {
 }
 
 func (r *reading) read(ctx context.Context, d dialect, q Request, resp *http.Response) {
-	kind := mediaType(resp.Header.Get("Content-Type"))
+	kind := r.kind.of(resp.Header.Get("Content-Type"))
 	if resp.StatusCode/100 != 2 || !q.Stream || kind == "application/json" {
 		r.readBody(ctx, d, q, resp)
 		return
@@ -318,13 +319,16 @@ func (r *reading) read(ctx context.Context, d dialect, q Request, resp *http.Res
 	r.conclude()
 }
 
-// mediaType is a content type without its parameters.
-func mediaType(header string) string {
-	if header == "application/json" || header == "text/event-stream" {
-		return header
+// mediaType is the content type of the last answer: most have the same.
+type mediaType struct{ header, kind string }
+
+// of is a content type without its parameters.
+func (m *mediaType) of(header string) string {
+	if m.header != header {
+		m.header = header
+		m.kind, _, _ = mime.ParseMediaType(header)
 	}
-	kind, _, _ := mime.ParseMediaType(header)
-	return kind
+	return m.kind
 }
 
 // conclude judges a stream that was read to its end.

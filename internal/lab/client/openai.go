@@ -105,9 +105,9 @@ type chatBody struct {
 	Error   *chatError   `json:"error"`
 }
 
-func readChat(b []byte) (chatBody, error) {
+func readChat(b []byte, w *words) (chatBody, error) {
 	var c chatBody
-	s := scan{b: b}
+	s := scan{b: b, words: w}
 	if c.scan(&s); s.whole() {
 		return c, nil
 	}
@@ -118,11 +118,11 @@ func (c *chatBody) scan(s *scan) {
 	for s.open('{'); s.more('}'); {
 		switch string(s.name()) {
 		case "id":
-			s.text(&c.ID)
+			s.word(&c.ID)
 		case "object":
-			s.text(&c.Object)
+			s.word(&c.Object)
 		case "model":
-			s.text(&c.Model)
+			s.word(&c.Model)
 		case "choices":
 			s.must(c.Choices == nil)
 			c.Choices = make([]chatChoice, 0, 1)
@@ -231,7 +231,7 @@ func (chat) event(r *reading, f frame) error {
 		r.piece(text)
 		return nil
 	}
-	c, err := readChat(f.data)
+	c, err := readChat(f.data, &r.words)
 	if err != nil {
 		return fmt.Errorf("a malformed event: %w", err)
 	}
@@ -259,7 +259,7 @@ func (chat) event(r *reading, f frame) error {
 }
 
 func (chat) whole(r *reading, b []byte) error {
-	c, err := readChat(b)
+	c, err := readChat(b, &r.words)
 	if err != nil {
 		return fmt.Errorf("a malformed body: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 // and a list likewise, without names. Once s is odd, nothing reads anything and no loop goes on.
 type scan struct {
 	b     []byte
+	words *words
 	at    int
 	fresh bool // an object or list was opened and nothing of it was read yet
 	odd   bool
@@ -148,11 +149,11 @@ func (s *scan) null() bool {
 	if s.peek() != 'n' {
 		return false
 	}
-	s.word("null")
+	s.exactly("null")
 	return !s.odd
 }
 
-func (s *scan) word(w string) {
+func (s *scan) exactly(w string) {
 	end := s.at + len(w)
 	if s.odd || end > len(s.b) || string(s.b[s.at:end]) != w {
 		s.odd = true
@@ -161,32 +162,37 @@ func (s *scan) word(w string) {
 	s.at = end
 }
 
-// text reads a string. A null leaves what is there.
-func (s *scan) text(to *string) {
-	if s.null() {
-		return
-	}
-	raw, escaped := s.quoted()
-	switch {
-	case s.odd:
-	case escaped || !utf8.Valid(raw):
-		t, err := decode[string](s.b[s.at-len(raw)-2 : s.at])
-		s.must(err == nil)
-		*to = t
-	case *to != string(raw):
-		*to = string(raw)
+// word reads a string of which there are many. A null leaves what is there.
+func (s *scan) word(to *string) {
+	if !s.null() {
+		*to = s.text(s.words)
 	}
 }
 
-// maybe is text where a null means that there is none.
+// text reads a string.
+func (s *scan) text(known *words) string {
+	raw, escaped := s.quoted()
+	switch {
+	case s.odd:
+		return ""
+	case escaped || !utf8.Valid(raw):
+		t, err := decode[string](s.b[s.at-len(raw)-2 : s.at])
+		s.must(err == nil)
+		return t
+	case known != nil:
+		return known.word(raw)
+	}
+	return string(raw)
+}
+
+// maybe reads a string; a null means that there is none.
 func (s *scan) maybe(to **string) {
 	if s.null() {
 		*to = nil
 		return
 	}
-	t := new(string)
-	s.text(t)
-	*to = t
+	t := s.text(nil)
+	*to = &t
 }
 
 // count reads a whole number without a sign. A null leaves what is there.
@@ -232,11 +238,11 @@ func (s *scan) skip() {
 	case '"':
 		s.quoted()
 	case 't':
-		s.word("true")
+		s.exactly("true")
 	case 'f':
-		s.word("false")
+		s.exactly("false")
 	case 'n':
-		s.word("null")
+		s.exactly("null")
 	default:
 		s.number()
 	}
@@ -269,4 +275,26 @@ func (s *scan) digits() bool {
 		s.at++
 	}
 	return s.at > from
+}
+
+// words are strings that were read lately: the events of a stream repeat a few.
+type words struct {
+	list [8]string
+	next int
+}
+
+// word is b as a string.
+func (w *words) word(b []byte) string {
+	if len(b) > 64 {
+		return string(b)
+	}
+	for _, known := range w.list {
+		if known == string(b) {
+			return known
+		}
+	}
+	s := string(b)
+	w.list[w.next] = s
+	w.next = (w.next + 1) % len(w.list)
+	return s
 }

@@ -11,7 +11,7 @@ import (
 
 // sameChat fails unless a body is read as encoding/json reads it.
 func sameChat(t interface{ Errorf(string, ...any) }, b string) {
-	got, err := readChat([]byte(b))
+	got, err := readChat([]byte(b), new(words))
 	want, wantErr := decode[chatBody]([]byte(b))
 	if (err == nil) != (wantErr == nil) || !reflect.DeepEqual(got, want) {
 		t.Errorf("%q is read as %+v (%v), encoding/json reads %+v (%v)", b, got, err, want, wantErr)
@@ -57,13 +57,13 @@ func TestScanReadsWhatJSONReads(t *testing.T) {
 func TestScanReadsWhatIsPlain(t *testing.T) {
 	for _, b := range []string{plainChat, strings.Replace(plainChat, `"a b"`, `"é \n \u00e9"`, 1), strings.Replace(plainChat, `"a b"`, `null`, 1), strings.ReplaceAll(plainChat, ",", " ,\n")} {
 		var c chatBody
-		s := scan{b: []byte(b)}
+		s := scan{b: []byte(b), words: new(words)}
 		if c.scan(&s); !s.whole() {
 			t.Errorf("%s: odd at byte %d", b, s.at)
 		}
 	}
-	b := []byte(plainChat)
-	if n := testing.AllocsPerRun(100, func() { readChat(b) }); n > 10 {
+	b, w := []byte(plainChat), new(words)
+	if n := testing.AllocsPerRun(100, func() { readChat(b, w) }); n > 6 {
 		t.Errorf("%.0f allocations", n)
 	}
 }

@@ -20,10 +20,10 @@ type exchange struct {
 	cancel  context.CancelFunc
 	net     *Network
 	host    *Host
-	payload payload     // of the request
-	header  http.Header // as the handler builds it
+	payload payload // of the request
 
 	mu      sync.Mutex
+	header  http.Header // as the handler builds it
 	status  int
 	sent    http.Header
 	room    *[]byte // what buf lies in; nil = nothing was written, or all is over
@@ -65,8 +65,16 @@ func (x *exchange) signal() {
 	}
 }
 
-// Header implements http.ResponseWriter.
-func (x *exchange) Header() http.Header { return x.header }
+// Header implements http.ResponseWriter. What a handler sets behind WriteHeader goes nowhere, as in net/http; but it has
+// to ask for the header again: the one that it has built is the client's from then on.
+func (x *exchange) Header() http.Header {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.header == nil {
+		x.header = x.sent.Clone()
+	}
+	return x.header
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
@@ -79,7 +87,7 @@ func (x *exchange) head(status int) {
 	if x.status != 0 || status < 200 {
 		return
 	}
-	x.status, x.sent = status, x.header.Clone()
+	x.status, x.sent, x.header = status, x.header, nil
 	x.signal()
 }
 

@@ -38,6 +38,9 @@ func TestAnswersComeAsTheyAreWritten(t *testing.T) {
 			w.Header().Set("X-One", "1")
 			w.WriteHeader(http.StatusAccepted)
 			w.Header().Set("X-Two", "too late")
+			if h := w.Header(); h.Get("X-One") != "1" || h.Get("X-Two") == "" {
+				t.Errorf("the handler's header is %v", h)
+			}
 			for _, line := range []string{"one\n", "two\n"} {
 				time.Sleep(time.Second)
 				io.WriteString(w, line)
