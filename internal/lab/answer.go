@@ -29,11 +29,6 @@ func (p *play) words() (wire.Line, wire.Finish) {
 	return line, wire.Stop
 }
 
-// latency waits as long as the source takes to begin.
-func (p *play) latency() error {
-	return p.pause(firstToken(&p.s.cfg, p.call.Model, p.n, p.elapsed))
-}
-
 // firstToken is the time to the first token of the n-th answer of a source.
 func firstToken(cfg *SourceConfig, model string, n uint64, elapsed time.Duration) time.Duration {
 	x := fault.Chance(cfg.Luck(), n, 1)
@@ -153,11 +148,15 @@ func (p *play) answer(now time.Time) {
 	if p.slow != nil && p.slow.HoldHeaders && p.late() != nil {
 		return
 	}
-	if p.slow == nil && p.short == nil && p.latency() != nil {
-		return
+	var latency time.Duration
+	if p.slow == nil && p.short == nil {
+		latency = firstToken(&p.s.cfg, p.call.Model, p.n, p.elapsed)
 	}
 	if !p.call.Completes() || !p.call.Stream {
-		p.whole(now)
+		p.whole(latency, now)
+		return
+	}
+	if p.pause(latency) != nil {
 		return
 	}
 	p.list = p.call.JSONList
@@ -295,8 +294,9 @@ func (p *play) heartbeats() error {
 	return nil
 }
 
-// whole plays an answer that is not streamed, and those that are no completion.
-func (p *play) whole(now time.Time) {
+// whole plays an answer that is not streamed, and those that are no completion. It takes as long as its tokens do behind
+// the latency.
+func (p *play) whole(latency time.Duration, now time.Time) {
 	words, finish := p.words()
 	if !p.call.Completes() || p.is(fault.Empty) || p.is(fault.MetadataOnly) {
 		words = wire.Line{}
@@ -307,9 +307,9 @@ func (p *play) whole(now time.Time) {
 	if p.slow != nil && !p.slow.HoldHeaders && p.late() != nil {
 		return
 	}
-	var takes time.Duration // an answer takes as long as its tokens do
+	takes := latency
 	if p.short == nil && p.crawl == nil && words.Len() == p.s.words {
-		takes = span(&p.s.cfg, p.call.Model, p.n, p.elapsed)
+		takes += span(&p.s.cfg, p.call.Model, p.n, p.elapsed)
 	} else {
 		for i := 1; i < words.Len(); i++ {
 			takes += p.gap(i)

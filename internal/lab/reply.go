@@ -109,10 +109,10 @@ const labID = "lab-"
 // release lets go what is held back. Where the lab runs in virtual time, what a source writes at one instant reaches the
 // client at once: it is held until time passes, so that the client is woken once and not for every piece.
 func (p *reply) release() error {
-	if p.status != 0 {
+	if p.status != 0 && (p.status != http.StatusOK || len(p.held) == 0) { // else the body brings it
 		p.w.WriteHeader(p.status)
-		p.status = 0
 	}
+	p.status = 0
 	if len(p.held) == 0 {
 		return nil
 	}
