@@ -30,7 +30,6 @@ type run struct {
 	history   []next.Try
 	flights   sync.WaitGroup // raced ones
 	waiter    *queue.Waiter
-	lined     []int // candidates for which it stands in line
 	waits     int
 	waited    time.Duration // for transient reasons
 	queued    time.Duration // all pauses

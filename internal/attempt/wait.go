@@ -6,6 +6,7 @@ import (
 
 	"spillway/internal/attempt/next"
 	"spillway/internal/gateway"
+	"spillway/internal/resilience"
 	"spillway/internal/resilience/queue"
 )
 
@@ -100,7 +101,7 @@ func (r *run) joinQueue(step next.Step, now time.Time) *gateway.Error {
 	if refused != nil {
 		return r.queueFull(refused.RetryAfter, fmt.Sprintf("%d requests already wait for this model", refused.Depth))
 	}
-	r.waiter, r.lined = w, step.Set
+	r.waiter = w
 	if cb := r.engine.Events.Waiting; cb != nil {
 		cb(1)
 	}
@@ -130,49 +131,57 @@ func (r *run) behindOthers(id int) bool {
 	return r.engine.Queues.Pool(r.job.Pool.Name).Ahead(set[:])
 }
 
-// leaveServed leaves the line with a permit for candidate taken. When that was the last there is, the next in line need
-// not look, only to find so.
+// leaveServed leaves the line with a permit for candidate taken. It tells what is refused now, so that the next in line need
+// not look, only to find the same.
 func (r *run) leaveServed(taken int) {
 	if r.waiter == nil {
 		return
 	}
-	if until, spent := r.spent(taken); spent {
-		r.waiter.LeaveSpent(until)
+	var room [16]int
+	if refused, until := r.spent(room[:0], taken); len(refused) > 0 {
+		r.waiter.LeaveSpent(refused, until)
 	} else {
 		r.waiter.Leave(true)
 	}
 	r.outOfLine()
 }
 
-// spent reports whether nothing that this request has waited for could be taken now, by anybody, and until when that may
-// hold at least; zero = unknown. Only what is refused to everybody alike counts: a slot, a rest, a broken service.
-func (r *run) spent(taken int) (until time.Time, spent bool) {
+// spent appends what is refused, to everybody alike and after candidate taken was taken: for want of a slot, for a rest, for
+// a broken service. until is how long that may hold at least; zero = unknown. Where anything else could be taken, it tells
+// nothing.
+func (r *run) spent(keys []int, taken int) (refused []int, until time.Time) {
 	if r.job.Allowed != nil || r.plan.Pinned() {
-		return until, false // it sees less than others
+		return nil, until // it sees less than others
 	}
-	for _, c := range r.plan.Ranked {
-		if c.Ruling.OK() && c.ID != taken {
-			return until, false
+	for i := range r.plan.Ranked {
+		if c := r.plan.Ranked[i]; c.Ruling.OK() && c.ID != taken {
+			return nil, until
 		}
 	}
 	ask, now := r.ask, time.Now()
 	ask.Fallbacks = 0
-	for _, id := range r.lined {
-		ruling := r.job.Pool.Candidates[id].Peek(&ask, now)
-		switch ruling.Reason {
-		case gateway.ConcurrencyFull, gateway.CircuitOpen, gateway.ProbeBusy, gateway.ConnectionCooldown, gateway.ModelLockout:
-		case gateway.Paced:
-			if !ruling.Until.IsZero() {
-				return until, false // by a rate, perhaps of tokens, of which another request may need fewer
-			}
-		default:
-			return until, false
+	for _, c := range r.job.Pool.Candidates {
+		ruling := c.Peek(&ask, now)
+		if !alike(ruling) {
+			continue
 		}
+		keys = append(keys, c.Gate.Key())
 		if until.IsZero() || !ruling.Until.IsZero() && ruling.Until.Before(until) {
 			until = ruling.Until
 		}
 	}
-	return until, true
+	return keys, until
+}
+
+// alike reports whether a ruling refuses every request, whatever it asks for.
+func alike(ruling resilience.Ruling) bool {
+	switch ruling.Reason {
+	case gateway.ConcurrencyFull, gateway.CircuitOpen, gateway.ProbeBusy, gateway.ConnectionCooldown, gateway.ModelLockout:
+		return !ruling.OK()
+	case gateway.Paced:
+		return !ruling.OK() && ruling.Until.IsZero() // else by a rate, perhaps of tokens, of which another request needs fewer
+	}
+	return false
 }
 
 // leaveQueue leaves the line for good, without what was waited for.
@@ -185,7 +194,7 @@ func (r *run) leaveQueue() {
 }
 
 func (r *run) outOfLine() {
-	r.waiter, r.lined, r.waiting = nil, nil, gateway.ReasonNone // the next wait is another one
+	r.waiter, r.waiting = nil, gateway.ReasonNone // the next wait is another one
 	if cb := r.engine.Events.Waiting; cb != nil {
 		cb(-1)
 	}

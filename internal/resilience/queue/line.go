@@ -147,32 +147,28 @@ func (l *Line) Pass(p *Place) {
 	if p.left || p.at >= 0 {
 		return
 	}
-	l.deny(p)
+	if p.lookIn == l.round {
+		for _, id := range p.group.set {
+			l.refused[id] = struct{}{}
+		}
+		p.group.passedIn = l.round
+	}
 	if l.looker == p {
 		l.looker = nil
 	}
 	heap.Push(&p.group.places, p)
 }
 
-// Spent tells that a place that looks has taken the last of what it waits for, which may change by time alone at until;
-// zero = unknown. So nobody who waits for nothing else is asked in this round. The place leaves next.
-func (l *Line) Spent(p *Place, until, now time.Time) {
-	if p.left || p.at >= 0 {
+// Spent tells that a place that looks has found candidates refused beside what it has taken, and when that may change by
+// time alone; zero = unknown. So nobody who waits for nothing else is asked in this round. The place leaves next.
+func (l *Line) Spent(p *Place, refused []int, until, now time.Time) {
+	if p.left || p.at >= 0 || p.lookIn != l.round {
 		return
 	}
-	l.deny(p)
-	l.Await(p, until, now)
-}
-
-// deny notes that the candidates of a place are refused, if its look belongs to the present round.
-func (l *Line) deny(p *Place) {
-	if p.lookIn != l.round {
-		return
-	}
-	for _, id := range p.group.set {
+	for _, id := range refused {
 		l.refused[id] = struct{}{}
 	}
-	p.group.passedIn = l.round
+	l.Await(p, until, now)
 }
 
 // Leave takes a place out of the line; served tells that it got what it waited for. It is idempotent.

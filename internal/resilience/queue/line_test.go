@@ -107,7 +107,7 @@ func TestLineNobodyLooksForWhatIsSpent(t *testing.T) {
 	if l.Next(t0) != a {
 		t.Fatal("the first must look first")
 	}
-	l.Spent(a, t0.Add(300*time.Millisecond), t0)
+	l.Spent(a, []int{1, 2}, t0.Add(300*time.Millisecond), t0)
 	l.Leave(a, true, t0)
 	if p := l.Next(t0); p != other {
 		t.Fatalf("only who waits for something else may look, got %v", p)
@@ -124,12 +124,12 @@ func TestLineNobodyLooksForWhatIsSpent(t *testing.T) {
 		t.Fatal("when the time has come the next in order looks")
 	}
 	l.Wake(t0) // something came free while it looked: what it finds spent is not known of the new round
-	l.Spent(same, time.Time{}, t0)
+	l.Spent(same, []int{1, 2, 3}, time.Time{}, t0)
 	l.Leave(same, true, t0)
 	if p := l.Next(t0); p != other {
 		t.Fatalf("a change during the look was lost, got %v", p)
 	}
-	l.Spent(again, time.Time{}, t0) // it has no turn, so it knows nothing
+	l.Spent(again, []int{2}, time.Time{}, t0) // it has no turn, so it knows nothing
 	l.Pass(other)
 	if p := l.Next(t0); p != again {
 		t.Fatalf("who did not look has told what is spent, got %v", p)
@@ -293,9 +293,13 @@ func TestLineProperties(t *testing.T) {
 				if free[id] > 0 {
 					free[id]--
 					running[id]++
-					if !slices.ContainsFunc(p.group.set, func(id int) bool { return free[id] > 0 }) {
-						l.Spent(p, time.Time{}, now)
+					var spent []int
+					for id := range free {
+						if free[id] == 0 {
+							spent = append(spent, id)
+						}
 					}
+					l.Spent(p, spent, time.Time{}, now)
 					l.Leave(p, true, now)
 					line = slices.DeleteFunc(line, func(q *Place) bool { return q == p })
 					name := string(p.key) + "/" + p.group.name

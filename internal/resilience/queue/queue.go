@@ -229,12 +229,12 @@ func (w *Waiter) Leave(served bool) {
 	w.pool.step(func(l *Line, now time.Time) { l.Leave(w.place, served, now) })
 }
 
-// LeaveSpent is Leave(true) of a waiter that has taken the last of what it waits for: whoever waits for the same need not
-// look before something changes or until has come; zero = unknown.
-func (w *Waiter) LeaveSpent(until time.Time) {
+// LeaveSpent is Leave(true) of a waiter that knows which candidates are refused to everybody now that it has taken one:
+// who waits for nothing else need not look before something changes or until has come; zero = unknown.
+func (w *Waiter) LeaveSpent(refused []int, until time.Time) {
 	w.stop()
 	w.pool.step(func(l *Line, now time.Time) {
-		l.Spent(w.place, until, now)
+		l.Spent(w.place, refused, until, now)
 		l.Leave(w.place, true, now)
 	})
 }

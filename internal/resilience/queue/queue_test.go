@@ -51,7 +51,7 @@ func (s *slots) run(ctx context.Context, p *Pool, key string, set []int, work ti
 			}
 			if s.take() {
 				if s.free.Load() == 0 {
-					w.LeaveSpent(time.Time{})
+					w.LeaveSpent(set, time.Time{})
 				} else {
 					w.Leave(true)
 				}
