@@ -88,7 +88,9 @@ func (s *scan) more(end byte) bool {
 func (s *scan) name() []byte {
 	raw, escaped := s.quoted()
 	for _, c := range raw {
-		s.must(c < utf8.RuneSelf && (c < 'A' || c > 'Z'))
+		if c >= utf8.RuneSelf || c >= 'A' && c <= 'Z' {
+			s.odd = true
+		}
 	}
 	s.must(!escaped)
 	s.take(':')
