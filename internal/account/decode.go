@@ -187,10 +187,21 @@ func (d *decoder) row(b []byte, scratch []byte) (store.Request, []byte, error) {
 
 // decodeJourney reads a whole journey. Nothing of b is kept.
 func decodeJourney(b []byte) (*gateway.Journey, error) {
-	d := decoder{b: b}
+	d, j := decoder{}, new(gateway.Journey)
+	if err := d.journey(b, j); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// journey reads a whole journey into j, whose lists are used again.
+func (d *decoder) journey(b []byte, j *gateway.Journey) error {
+	d.b, d.err = b, nil
 	h := d.head()
-	j := &gateway.Journey{ID: h.id, At: h.at, EndedAt: h.endedAt, ClientKey: gateway.ClientKeyID(h.key), Model: h.model,
-		Status: h.status, Code: h.code, Usage: h.usage, Stream: h.flags&bitStream != 0}
+	clear(j.Reasons)
+	*j = gateway.Journey{ID: h.id, At: h.at, EndedAt: h.endedAt, ClientKey: gateway.ClientKeyID(h.key), Model: h.model,
+		Status: h.status, Code: h.code, Usage: h.usage, Stream: h.flags&bitStream != 0,
+		Path: j.Path[:0], Excluded: j.Excluded[:0], Reasons: j.Reasons, Waits: j.Waits[:0], Attempts: j.Attempts[:0]}
 	if h.flags&bitServed != 0 {
 		j.Served = gateway.Target{Provider: gateway.ProviderID(h.provider), Model: gateway.ModelID(h.upstream)}
 		j.Connection = gateway.ConnectionID(h.conn)
@@ -201,30 +212,27 @@ func decodeJourney(b []byte) (*gateway.Journey, error) {
 			j.Attempts = append(j.Attempts, d.attempt(j))
 		}
 	}
-	if d.err != nil {
-		return nil, d.err
-	}
-	return j, nil
+	return d.err
 }
 
 func (d *decoder) tail(j *gateway.Journey) {
 	j.Protocol = gateway.Protocol(d.byte())
-	j.Combo, j.Strategy = d.str(), d.str()
+	j.Combo, j.Strategy = d.name(), d.name()
 	for range d.count() {
-		j.Path = append(j.Path, d.str())
+		j.Path = append(j.Path, d.name())
 	}
 	j.Tokens, j.PoolSize = int(d.int()), int(d.int())
 	j.Served.Connection, j.Served.Weight = gateway.ConnectionID(d.str()), int(d.int())
 	for range d.count() {
 		x := gateway.Exclusion{Target: d.target()}
-		x.Target.Connection, x.Target.Weight = gateway.ConnectionID(d.str()), int(d.int())
-		x.Connection = gateway.ConnectionID(d.str())
+		x.Target.Connection, x.Target.Weight = gateway.ConnectionID(d.name()), int(d.int())
+		x.Connection = gateway.ConnectionID(d.name())
 		x.Layer, x.Reason = gateway.Layer(d.byte()), gateway.Reason(d.byte())
 		x.Until = d.time()
 		j.Excluded = append(j.Excluded, x)
 	}
 	for range d.count() {
-		name := d.str()
+		name := d.name()
 		if j.Reasons == nil {
 			j.Reasons = map[string]int{}
 		}
@@ -257,9 +265,9 @@ func (d *decoder) attempt(j *gateway.Journey) (a gateway.Attempt) {
 	a.N = int(d.int())
 	a.Target = d.target()
 	if flags&bitPinned != 0 {
-		a.Target.Connection, a.Target.Weight = gateway.ConnectionID(d.str()), int(d.int())
+		a.Target.Connection, a.Target.Weight = gateway.ConnectionID(d.name()), int(d.int())
 	}
-	a.Connection = gateway.ConnectionID(d.str())
+	a.Connection = gateway.ConnectionID(d.name())
 	a.BeganAt, a.HeadersAt, a.ContentAt, a.EndedAt = d.time(), d.time(), d.time(), d.time()
 	a.Bytes, a.Status = d.int(), int(d.int())
 	a.Usage = j.Usage
@@ -267,9 +275,9 @@ func (d *decoder) attempt(j *gateway.Journey) (a gateway.Attempt) {
 		a.Usage = d.usage()
 	}
 	if flags&bitMore != 0 {
-		a.Rule, a.Message = d.str(), d.str()
+		a.Rule, a.Message = d.name(), d.str()
 		a.RetryAfter = float64(d.int()) / 1e6
-		a.Before, a.After = d.str(), d.str()
+		a.Before, a.After = d.name(), d.name()
 	}
 	return a
 }

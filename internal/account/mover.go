@@ -27,6 +27,7 @@ const (
 type mover struct {
 	l       *Ledger
 	d       decoder
+	journey gateway.Journey // that is read just now
 	batch   store.Batch
 	full    bool // batch holds something that the store refused
 	n       int  // records in it
@@ -234,11 +235,10 @@ func (m *mover) addSettled(b []byte) error {
 		return err
 	}
 	if !r.Inline() && r.Attempts > 0 {
-		j, err := decodeJourney(b)
-		if err != nil {
+		if err := m.d.journey(b, &m.journey); err != nil {
 			return err
 		}
-		m.batch.Attempts = appendAttempts(m.batch.Attempts, j)
+		m.batch.Attempts = appendAttempts(m.batch.Attempts, &m.journey)
 	}
 	m.batch.Requests = append(m.batch.Requests, r)
 	return nil

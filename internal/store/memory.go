@@ -105,9 +105,8 @@ func (m *memory) addAttempt(a Attempt) {
 		return
 	}
 	a.EndedAt, a.Duration = milli(a.EndedAt), a.Duration.Truncate(time.Millisecond)
-	list = append(list, a)
-	sort.Slice(list, func(i, j int) bool { return list[i].N < list[j].N })
-	m.attempts[a.Request] = list
+	at, _ := slices.BinarySearchFunc(list, a.N, func(have Attempt, n int) int { return have.N - n })
+	m.attempts[a.Request] = slices.Insert(list, at, a)
 }
 
 func (m *memory) addBody(b Body) {
