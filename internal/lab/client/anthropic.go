@@ -47,30 +47,110 @@ func (messages) failure(r *reading, b []byte) bool {
 	return json.Unmarshal(b, &in) == nil && in.take(r)
 }
 
-type messagesUsage struct {
+type tokenUsage struct {
 	Input  int `json:"input_tokens"`
 	Output int `json:"output_tokens"`
 }
 
+func (u *tokenUsage) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "input_tokens":
+			s.count(&u.Input)
+		case "output_tokens":
+			s.count(&u.Output)
+		default:
+			s.skip()
+		}
+	}
+}
+
 type messagesEvent struct {
-	Type    string `json:"type"`
-	Index   int    `json:"index"`
-	Message *struct {
-		Model string        `json:"model"`
-		Usage messagesUsage `json:"usage"`
-	} `json:"message"`
-	Delta struct {
-		Type        string  `json:"type"`
-		Text        string  `json:"text"`
-		PartialJSON string  `json:"partial_json"`
-		StopReason  *string `json:"stop_reason"`
-	} `json:"delta"`
-	Usage *messagesUsage `json:"usage"`
+	Type    string         `json:"type"`
+	Index   int            `json:"index"`
+	Message *messagesStart `json:"message"`
+	Delta   messagesDelta  `json:"delta"`
+	Usage   *tokenUsage    `json:"usage"`
+}
+
+type messagesStart struct {
+	Model string     `json:"model"`
+	Usage tokenUsage `json:"usage"`
+}
+
+type messagesDelta struct {
+	Type        string  `json:"type"`
+	Text        string  `json:"text"`
+	PartialJSON string  `json:"partial_json"`
+	StopReason  *string `json:"stop_reason"`
+}
+
+func readMessagesEvent(b []byte, w *words) (e messagesEvent, err error) {
+	s := scan{b: b, words: w}
+	if e.scan(&s); !s.whole() {
+		return decode[messagesEvent](b)
+	}
+	return e, nil
+}
+
+func (e *messagesEvent) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "type":
+			s.word(&e.Type)
+		case "index":
+			s.count(&e.Index)
+		case "message":
+			if s.must(e.Message == nil); !s.null() {
+				e.Message = new(messagesStart)
+				e.Message.scan(s)
+			}
+		case "delta":
+			e.Delta.scan(s)
+		case "usage":
+			if s.must(e.Usage == nil); !s.null() {
+				e.Usage = new(tokenUsage)
+				e.Usage.scan(s)
+			}
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (m *messagesStart) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "model":
+			s.word(&m.Model)
+		case "usage":
+			m.Usage.scan(s)
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (d *messagesDelta) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "type":
+			s.word(&d.Type)
+		case "text":
+			s.plain(&d.Text)
+		case "partial_json":
+			s.plain(&d.PartialJSON)
+		case "stop_reason":
+			s.maybe(&d.StopReason)
+		default:
+			s.skip()
+		}
+	}
 }
 
 func (messages) event(r *reading, f frame) error {
-	var e messagesEvent
-	if err := json.Unmarshal(f.data, &e); err != nil {
+	e, err := readMessagesEvent(f.data, &r.words)
+	if err != nil {
 		return fmt.Errorf("a malformed event: %w", err)
 	}
 	if e.Type == "" {
@@ -148,19 +228,70 @@ func (e *messagesEvent) close(r *reading) {
 	}
 }
 
-func (messages) whole(r *reading, b []byte) error {
-	var in struct {
-		Type    string `json:"type"`
-		Model   string `json:"model"`
-		Content []struct {
-			Type  string          `json:"type"`
-			Text  string          `json:"text"`
-			Input json.RawMessage `json:"input"`
-		} `json:"content"`
-		StopReason *string       `json:"stop_reason"`
-		Usage      messagesUsage `json:"usage"`
+type messagesBody struct {
+	Type       string          `json:"type"`
+	Model      string          `json:"model"`
+	Content    []messagesBlock `json:"content"`
+	StopReason *string         `json:"stop_reason"`
+	Usage      tokenUsage      `json:"usage"`
+}
+
+type messagesBlock struct {
+	Type  string          `json:"type"`
+	Text  string          `json:"text"`
+	Input json.RawMessage `json:"input"`
+}
+
+func readMessages(b []byte, w *words) (m messagesBody, err error) {
+	s := scan{b: b, words: w}
+	if m.scan(&s); !s.whole() {
+		return decode[messagesBody](b)
 	}
-	if err := json.Unmarshal(b, &in); err != nil {
+	return m, nil
+}
+
+func (m *messagesBody) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "type":
+			s.word(&m.Type)
+		case "model":
+			s.word(&m.Model)
+		case "content":
+			s.must(m.Content == nil)
+			m.Content = make([]messagesBlock, 0, 1)
+			for s.open('['); s.more(']'); {
+				m.Content = append(m.Content, messagesBlock{})
+				m.Content[len(m.Content)-1].scan(s)
+			}
+		case "stop_reason":
+			s.maybe(&m.StopReason)
+		case "usage":
+			m.Usage.scan(s)
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (c *messagesBlock) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "type":
+			s.word(&c.Type)
+		case "text":
+			s.plain(&c.Text)
+		case "input":
+			s.must(false) // a tool call
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (messages) whole(r *reading, b []byte) error {
+	in, err := readMessages(b, &r.words)
+	if err != nil {
 		return fmt.Errorf("a malformed body: %w", err)
 	}
 	if in.Type != "message" {

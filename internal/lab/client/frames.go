@@ -18,7 +18,8 @@ type frame struct {
 type frames struct {
 	r       *bufio.Reader
 	begun   bool
-	afterCR bool   // the last line ended with CR
+	afterCR bool // the last line ended with CR
+	names   words
 	text    []byte // of the line last read
 	data    []byte // of the event last read
 }
@@ -55,7 +56,7 @@ func (f *frames) next() (frame, error) {
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
 		case "event":
-			ev.name = string(value)
+			ev.name = f.names.word(value)
 		case "data":
 			if has {
 				ev.data = append(ev.data, '\n')

@@ -47,23 +47,117 @@ func (gemini) failure(r *reading, b []byte) bool {
 }
 
 type geminiBody struct {
-	Candidates []struct {
-		Content struct {
-			Parts []struct {
-				Text string `json:"text"`
-				Call *struct {
-					Args json.RawMessage `json:"args"`
-				} `json:"functionCall"`
-			} `json:"parts"`
-		} `json:"content"`
-		FinishReason string `json:"finishReason"`
-	} `json:"candidates"`
-	Model string `json:"modelVersion"`
-	Usage *struct {
-		Prompt int `json:"promptTokenCount"`
-		Output int `json:"candidatesTokenCount"`
-	} `json:"usageMetadata"`
-	Error json.RawMessage `json:"error"`
+	Candidates []geminiCandidate `json:"candidates"`
+	Model      string            `json:"modelVersion"`
+	Usage      *geminiUsage      `json:"usageMetadata"`
+	Error      json.RawMessage   `json:"error"`
+}
+
+type geminiCandidate struct {
+	Content      geminiContent `json:"content"`
+	FinishReason string        `json:"finishReason"`
+}
+
+type geminiContent struct {
+	Parts []geminiPart `json:"parts"`
+}
+
+type geminiPart struct {
+	Text string      `json:"text"`
+	Call *geminiCall `json:"functionCall"`
+}
+
+type geminiCall struct {
+	Args json.RawMessage `json:"args"`
+}
+
+type geminiUsage struct {
+	Prompt int `json:"promptTokenCount"`
+	Output int `json:"candidatesTokenCount"`
+}
+
+func readGemini(b []byte, w *words) (g geminiBody, err error) {
+	s := scan{b: b, words: w}
+	if g.scan(&s); !s.whole() {
+		return decode[geminiBody](b)
+	}
+	return g, nil
+}
+
+func (g *geminiBody) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch name := s.mixed(); string(name) {
+		case "candidates":
+			s.must(g.Candidates == nil)
+			g.Candidates = make([]geminiCandidate, 0, 1)
+			for s.open('['); s.more(']'); {
+				g.Candidates = append(g.Candidates, geminiCandidate{})
+				g.Candidates[len(g.Candidates)-1].scan(s)
+			}
+		case "modelVersion":
+			s.word(&g.Model)
+		case "usageMetadata":
+			if s.must(g.Usage == nil); !s.null() {
+				g.Usage = new(geminiUsage)
+				g.Usage.scan(s)
+			}
+		default:
+			s.other(name, "candidates", "modelVersion", "usageMetadata", "error")
+		}
+	}
+}
+
+func (c *geminiCandidate) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch name := s.mixed(); string(name) {
+		case "content":
+			c.Content.scan(s)
+		case "finishReason":
+			s.word(&c.FinishReason)
+		default:
+			s.other(name, "content", "finishReason")
+		}
+	}
+}
+
+func (c *geminiContent) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch name := s.mixed(); string(name) {
+		case "parts":
+			s.must(c.Parts == nil)
+			c.Parts = make([]geminiPart, 0, 1)
+			for s.open('['); s.more(']'); {
+				c.Parts = append(c.Parts, geminiPart{})
+				c.Parts[len(c.Parts)-1].scan(s)
+			}
+		default:
+			s.other(name, "parts")
+		}
+	}
+}
+
+func (p *geminiPart) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch name := s.mixed(); string(name) {
+		case "text":
+			s.plain(&p.Text)
+		default:
+			s.other(name, "text", "functionCall")
+		}
+	}
+}
+
+func (u *geminiUsage) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch name := s.mixed(); string(name) {
+		case "promptTokenCount":
+			s.count(&u.Prompt)
+		case "candidatesTokenCount":
+			s.count(&u.Output)
+		default:
+			s.other(name, "promptTokenCount", "candidatesTokenCount")
+		}
+	}
 }
 
 func (g *geminiBody) take(r *reading) {
@@ -92,8 +186,8 @@ func (g *geminiBody) take(r *reading) {
 }
 
 func (gemini) event(r *reading, f frame) error {
-	var g geminiBody
-	if err := json.Unmarshal(f.data, &g); err != nil {
+	g, err := readGemini(f.data, &r.words)
+	if err != nil {
 		return fmt.Errorf("a malformed event: %w", err)
 	}
 	if r.failed {
@@ -114,8 +208,8 @@ func (gemini) event(r *reading, f frame) error {
 }
 
 func (gemini) whole(r *reading, b []byte) error {
-	var g geminiBody
-	if err := json.Unmarshal(b, &g); err != nil {
+	g, err := readGemini(b, &r.words)
+	if err != nil {
 		return fmt.Errorf("a malformed body: %w", err)
 	}
 	if len(g.Candidates) == 0 {

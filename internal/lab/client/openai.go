@@ -105,13 +105,12 @@ type chatBody struct {
 	Error   *chatError   `json:"error"`
 }
 
-func readChat(b []byte, w *words) (chatBody, error) {
-	var c chatBody
+func readChat(b []byte, w *words) (c chatBody, err error) {
 	s := scan{b: b, words: w}
-	if c.scan(&s); s.whole() {
-		return c, nil
+	if c.scan(&s); !s.whole() {
+		return decode[chatBody](b)
 	}
-	return decode[chatBody](b)
+	return c, nil
 }
 
 func (c *chatBody) scan(s *scan) {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,22 +23,92 @@ func (responses) body(q Request) any {
 func (responses) failure(r *reading, b []byte) bool { return chat{}.failure(r, b) }
 
 type responseBody struct {
-	ID     string     `json:"id"`
-	Object string     `json:"object"`
-	Status string     `json:"status"`
-	Model  string     `json:"model"`
-	Error  *chatError `json:"error"`
-	Output []struct {
-		Type      string `json:"type"`
-		Arguments string `json:"arguments"`
-		Content   []struct {
-			Text string `json:"text"`
-		} `json:"content"`
-	} `json:"output"`
-	Usage *struct {
-		Input  int `json:"input_tokens"`
-		Output int `json:"output_tokens"`
-	} `json:"usage"`
+	ID     string           `json:"id"`
+	Object string           `json:"object"`
+	Status string           `json:"status"`
+	Model  string           `json:"model"`
+	Error  *chatError       `json:"error"`
+	Output []responseOutput `json:"output"`
+	Usage  *tokenUsage      `json:"usage"`
+}
+
+type responseOutput struct {
+	Type      string         `json:"type"`
+	Arguments string         `json:"arguments"`
+	Content   []responsePart `json:"content"`
+}
+
+type responsePart struct {
+	Text string `json:"text"`
+}
+
+func readResponse(b []byte, w *words) (body responseBody, err error) {
+	s := scan{b: b, words: w}
+	if body.scan(&s); !s.whole() {
+		return decode[responseBody](b)
+	}
+	return body, nil
+}
+
+func (b *responseBody) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "id":
+			s.word(&b.ID)
+		case "object":
+			s.word(&b.Object)
+		case "status":
+			s.word(&b.Status)
+		case "model":
+			s.word(&b.Model)
+		case "error":
+			s.must(s.null())
+		case "output":
+			s.must(b.Output == nil)
+			b.Output = make([]responseOutput, 0, 1)
+			for s.open('['); s.more(']'); {
+				b.Output = append(b.Output, responseOutput{})
+				b.Output[len(b.Output)-1].scan(s)
+			}
+		case "usage":
+			if s.must(b.Usage == nil); !s.null() {
+				b.Usage = new(tokenUsage)
+				b.Usage.scan(s)
+			}
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (o *responseOutput) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "type":
+			s.word(&o.Type)
+		case "arguments":
+			s.plain(&o.Arguments)
+		case "content":
+			s.must(o.Content == nil)
+			o.Content = make([]responsePart, 0, 1)
+			for s.open('['); s.more(']'); {
+				o.Content = append(o.Content, responsePart{})
+				o.Content[len(o.Content)-1].scan(s)
+			}
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (p *responsePart) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		if string(s.name()) == "text" {
+			s.plain(&p.Text)
+		} else {
+			s.skip()
+		}
+	}
 }
 
 func (b *responseBody) text() (text, tool string) {
@@ -62,21 +131,55 @@ func (b *responseBody) finish(r *reading) {
 	r.ended(b.Status)
 }
 
-func (responses) event(r *reading, f frame) error {
-	var e struct {
-		Type     string        `json:"type"`
-		Sequence *int          `json:"sequence_number"`
-		Delta    string        `json:"delta"`
-		Response *responseBody `json:"response"`
-		Message  string        `json:"message"`
-		Code     any           `json:"code"`
-		Error    *chatError    `json:"error"`
+type responseEvent struct {
+	Type     string        `json:"type"`
+	Sequence *int          `json:"sequence_number"`
+	Delta    string        `json:"delta"`
+	Response *responseBody `json:"response"`
+	Message  string        `json:"message"`
+	Code     any           `json:"code"`
+	Error    *chatError    `json:"error"`
+}
+
+func readResponseEvent(b []byte, w *words) (e responseEvent, err error) {
+	s := scan{b: b, words: w}
+	if e.scan(&s); !s.whole() {
+		return decode[responseEvent](b)
 	}
+	return e, nil
+}
+
+func (e *responseEvent) scan(s *scan) {
+	for s.open('{'); s.more('}'); {
+		switch string(s.name()) {
+		case "type":
+			s.word(&e.Type)
+		case "sequence_number":
+			s.maybeCount(&e.Sequence)
+		case "delta":
+			s.plain(&e.Delta)
+		case "response":
+			if s.must(e.Response == nil); !s.null() {
+				e.Response = new(responseBody)
+				e.Response.scan(s)
+			}
+		case "message":
+			s.plain(&e.Message)
+		case "code", "error":
+			s.must(s.null())
+		default:
+			s.skip()
+		}
+	}
+}
+
+func (responses) event(r *reading, f frame) error {
 	if string(f.data) == "[DONE]" && (r.terminal > 0 || r.failed) && !r.closed {
 		r.closed = true // some services close responses like chat completions; the SDKs take it
 		return nil
 	}
-	if err := json.Unmarshal(f.data, &e); err != nil {
+	e, err := readResponseEvent(f.data, &r.words)
+	if err != nil {
 		return fmt.Errorf("a malformed event: %w", err)
 	}
 	if r.terminal > 0 || r.failed || r.closed {
@@ -123,8 +226,8 @@ func (responses) event(r *reading, f frame) error {
 }
 
 func (responses) whole(r *reading, b []byte) error {
-	var body responseBody
-	if err := json.Unmarshal(b, &body); err != nil {
+	body, err := readResponse(b, &r.words)
+	if err != nil {
 		return fmt.Errorf("a malformed body: %w", err)
 	}
 	if body.Object != "response" {
