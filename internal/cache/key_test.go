@@ -1,7 +1,10 @@
 package cache
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"net/http"
+	"strings"
 	"testing"
 
 	"spillway/internal/gateway"
@@ -115,6 +118,37 @@ func TestEligible(t *testing.T) {
 	for _, op := range []gateway.Operation{gateway.Complete, gateway.Embed, gateway.BatchEmbed, gateway.Rerank, gateway.Moderate, gateway.CountTokens} {
 		if !Eligible(&gateway.Envelope{Operation: op, Raw: plain}) {
 			t.Errorf("%s is not kept", op)
+		}
+	}
+}
+
+// What is hashed is gathered in a buffer: no text may be lost or moved where it is full.
+func TestKeyOfTextsOfEveryLength(t *testing.T) {
+	seen := map[Key]int{}
+	for n := range 600 {
+		f := facts()
+		f.Envelope.Model = strings.Repeat("m", n)
+		k := KeyOf(f)
+		if other, ok := seen[k]; ok {
+			t.Fatalf("a text of %d bytes has the key of one of %d", n, other)
+		}
+		seen[k] = n
+		var want []byte
+		text := func(s string) { want = append(binary.AppendUvarint(want, uint64(len(s))), s...) }
+		for _, s := range []string{keyFormat, "dev"} {
+			text(s)
+		}
+		want = append(want, 0, byte(gateway.OpenAI), byte(gateway.Generate))
+		text(f.Envelope.Model)
+		text("")
+		want = binary.AppendUvarint(want, uint64(len(f.Route)))
+		for _, s := range f.Route {
+			text(s)
+		}
+		want = append(want, make([]byte, len(marks))...)
+		text(string(f.Envelope.Raw))
+		if k != sha256.Sum256(want) {
+			t.Fatalf("a text of %d bytes makes another key than it did", n)
 		}
 	}
 }

@@ -122,3 +122,38 @@ func TestRoomProperties(t *testing.T) {
 		}
 	})
 }
+
+// Copies use the memory of those before them; what is kept has its own.
+func TestCopiesUseTheirMemoryAgain(t *testing.T) {
+	r := New(nil)
+	r.Configure(1 << 20)
+	for n := range 50 {
+		size := 100 * (n%7 + 1)
+		if n%10 == 0 {
+			size = 2 * keptCopy // more than is used again
+		}
+		if !record(r, key("dev", n), strings.Repeat(string(rune('a'+n%26)), size), t0, 1<<16, good) {
+			t.Fatalf("answer %d was not kept", n)
+		}
+		given := r.Copy(10)
+		given.Add([]byte("too much for it"))
+		given.Close()
+	}
+	for n := range 50 {
+		e := r.Load(key("dev", n), time.Hour, t0)
+		if e == nil || strings.Trim(string(e.Body), string(rune('a'+n%26))) != "" {
+			t.Fatalf("answer %d was written over", n)
+		}
+	}
+	if s := r.Snapshot(); s.Bytes >= 1<<20 || s.Entries != 50 {
+		t.Errorf("%+v", s)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		c := r.Copy(1 << 16)
+		c.Add([]byte("some"))
+		c.Add([]byte("thing"))
+		c.Close()
+	}); n > 2 {
+		t.Errorf("a copy that is not kept makes %v allocations", n)
+	}
+}
