@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"spillway/internal/config"
 	"spillway/internal/store"
@@ -28,11 +29,13 @@ type sink struct {
 	bytes  int
 }
 
-func (s *sink) Header() http.Header         { return s.header }
-func (s *sink) WriteHeader(status int)      { s.status = status }
-func (s *sink) Write(p []byte) (int, error) { s.bytes += len(p); return len(p), nil }
-func (s *sink) FlushError() error           { return nil }
-func (s *sink) reset()                      { clear(s.header); s.status, s.bytes = 0, 0 }
+func (s *sink) Header() http.Header              { return s.header }
+func (s *sink) WriteHeader(status int)           { s.status = status }
+func (s *sink) Write(p []byte) (int, error)      { s.bytes += len(p); return len(p), nil }
+func (s *sink) SetReadDeadline(time.Time) error  { return nil }
+func (s *sink) SetWriteDeadline(time.Time) error { return nil }
+func (s *sink) FlushError() error                { return nil }
+func (s *sink) reset()                           { clear(s.header); s.status, s.bytes = 0, 0 }
 
 // BenchmarkCall is one call through the whole gateway but for sockets, journal and disk: what it costs and allocates.
 func BenchmarkCall(b *testing.B) {

@@ -122,7 +122,7 @@ type Hold struct{ Bytes, Events int }
 func (e *Engine) Run(ctx context.Context, job *Job) *gateway.Error {
 	r := &run{engine: e, job: job, parent: ctx, began: job.Journey.At, budget: e.budgetOf(job.Pool.Name),
 		jitter: rand.Float64}
-	r.walkAt = r.began
+	r.walkAt, r.history = r.began, r.first[:0]
 	if job.Emergency != nil {
 		job.Walk.Kept = kept(job.Walk.AttemptLimit)
 		job.Walk.AttemptLimit -= job.Walk.Kept

@@ -257,7 +257,9 @@ func (f *flight) judge(e verdict.Evidence) {
 	e.BeganAt, e.EndedAt, e.LastChance = f.attempt.BeganAt, now, f.lastTry
 	e.Content, e.Terminal, e.Usage = f.facts.content, f.facts.terminal, f.facts.usage
 	e.Refused = f.facts.flags.Has(protocol.Refused) && !f.facts.content
-	e.RequestText = func() []byte { return r.job.Envelope.Raw }
+	if e.Body != nil || e.Message != "" || e.Code != "" || e.Type != "" { // else there is no text in which it could be repeated
+		e.RequestText = func() []byte { return r.job.Envelope.Raw }
+	}
 	o := r.job.Rules.Judge(e)
 	if e.RaceLost && f.probe {
 		o.Kind, o.Scope, o.Reason = gateway.Slow, gateway.ScopeAttempt, gateway.RaceLost // a losing probe has failed as a probe

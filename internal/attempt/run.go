@@ -28,6 +28,7 @@ type run struct {
 	session   session
 	ask       resilience.Ask
 	history   []next.Try
+	first     [1]next.Try    // where history stands while it is short
 	flights   sync.WaitGroup // raced ones
 	waiter    *queue.Waiter
 	waits     int

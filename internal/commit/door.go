@@ -53,7 +53,7 @@ type Door struct {
 	limitAt   time.Time // until when the present write deadline is far enough
 
 	o     Options
-	flush *http.ResponseController
+	flush http.ResponseController
 	began time.Time
 	timer *time.Timer // set once, nil when not streamed
 }
@@ -66,7 +66,7 @@ var errClosed = errors.New("the door is closed")
 // New returns a pending door. Close must be called.
 func New(o Options) *Door {
 	o.EarlyAfter, o.Heartbeat = cmp.Or(o.EarlyAfter, earlyAfter), cmp.Or(o.Heartbeat, heartbeat)
-	d := &Door{o: o, out: o.Writer, flush: http.NewResponseController(o.Writer), began: time.Now()}
+	d := &Door{o: o, out: o.Writer, flush: *http.NewResponseController(o.Writer), began: time.Now()}
 	d.flusher, _ = o.Writer.(flusher)
 	if o.Stream {
 		d.wroteAt = d.began

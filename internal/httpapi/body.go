@@ -39,40 +39,43 @@ const (
 
 // read takes in the whole body, once. It is read before anything is forwarded: an upstream's early answer can then not
 // cut it short.
-func (a *API) read(w http.ResponseWriter, r *http.Request, live *Snapshot) (*body, *gateway.Error) {
+func (a *API) read(w http.ResponseWriter, r *http.Request, live *Snapshot) (b body, gerr *gateway.Error) {
 	limit := int64(live.Board.Snapshot.Config().Limits.Body)
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		w.Header().Set("Connection", "close")
-		return nil, &gateway.Error{Code: gateway.UnsupportedMediaType, Message: "the body has the content encoding " + gateway.Quote(e),
+		return b, &gateway.Error{Code: gateway.UnsupportedMediaType, Message: "the body has the content encoding " + gateway.Quote(e),
 			Next: "Send it uncompressed."}
 	}
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close")
-		return nil, tooLarge(limit)
+		return b, tooLarge(limit)
 	}
 	size := r.ContentLength
 	if size < 0 {
 		size = firstRead
 	}
-	b := &body{buffers: a.Buffers}
+	b.buffers = a.Buffers
 	if !a.Buffers.Take(size) {
 		w.Header().Set("Connection", "close")
-		return nil, overloaded()
+		return b, overloaded()
 	}
 	b.counted = size
 	b.buf = a.Buffers.Get(int(size) + 1) // one more byte, so that the end is seen without growing
 	if gerr := b.fill(w, r, limit); gerr != nil {
 		w.Header().Set("Connection", "close")
 		b.release(true)
-		return nil, gerr
+		return b, gerr
 	}
 	return b, nil
 }
 
 func (b *body) fill(w http.ResponseWriter, r *http.Request, limit int64) *gateway.Error {
 	rc := http.NewResponseController(w)
-	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
-	for {
+	limited := rc.SetReadDeadline(time.Now().Add(bodyIdle)) == nil // not every writer has deadlines
+	if limited {
+		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	}
+	for first := true; ; first = false {
 		buf := *b.buf
 		if len(buf) == cap(buf) {
 			more := int64(cap(buf))
@@ -84,7 +87,9 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request, limit int64) *gatewa
 			copy(grown, buf)
 			buf = grown
 		}
-		_ = rc.SetReadDeadline(time.Now().Add(bodyIdle)) // not every writer has deadlines
+		if limited && !first {
+			_ = rc.SetReadDeadline(time.Now().Add(bodyIdle))
+		}
 		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		*b.buf = buf[:len(buf)+n]
 		switch {

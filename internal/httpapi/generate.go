@@ -80,7 +80,7 @@ type request struct {
 	live      *Snapshot
 	principal gateway.Principal
 	family    protocol.Family
-	body      *body
+	body      body
 	readers   envelope.Readers
 	warning   []string // something was done in another way than it was asked for; nil = nothing
 	copied    *copied  // whose answer it gets; nil = its own
