@@ -1,6 +1,7 @@
 package app
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,19 +24,13 @@ func TestNoSlotIsIdleWhileSomebodyWaits(t *testing.T) {
 				}
 				slow("one", 700*time.Millisecond)
 				slow("two", 300*time.Millisecond)
-				pool, list := []string{"one", "two"}, ""
+				pool := []string{"one", "two"}
 				if down {
 					b.Source("dead", always(fault.Status))
 					pool = append([]string{"dead"}, pool...)
 				}
-				for _, n := range pool {
-					list += provider(n)
-				}
-				conns := "connections:\n"
-				for _, n := range pool {
-					conns += "  - {id: " + n + ", provider: " + n + ", key: k, max_concurrent: 1}\n"
-				}
-				b.Open("providers:\n" + list + conns + combo(pool...))
+				yaml := strings.ReplaceAll(providers(pool...), ", key: ", ", max_concurrent: 1, key: ")
+				b.Open(yaml + combo(pool...))
 				ask := client.Request{Protocol: gateway.OpenAI, Model: "smart", MaxTokens: 100}
 				for range 12 { // both have proven themselves, and what is dead is out
 					b.running.Go(func() { b.Right(b.Ask(ask), "") })
