@@ -22,11 +22,11 @@ func (p *permits) add(x resilience.Permit) {
 	p.n++
 }
 
-// alive tells every room that content has come. proven says that the candidate was known to answer before: then it is no
-// news for the gate, where the cap of the unproven is all that it could lift, for the price of a look by who waits.
-func (p *permits) alive(proven bool, now time.Time) {
+// alive tells every room that content has come. known says that it is no news of the candidate; then the gate need not hear
+// of it, which would make who waits in line look for nothing.
+func (p *permits) alive(known bool, now time.Time) {
 	for i, x := range p.taken[:p.n] {
-		if i == gated && proven {
+		if i == gated && known {
 			continue
 		}
 		x.Alive(now)

@@ -73,10 +73,17 @@ func (f *flight) firstContent(now time.Time) {
 		return
 	}
 	f.attempt.ContentAt = now
-	proven := f.candidate.Health.Proven(now)
+	known := f.known(now)
 	f.health.Content(now)
-	f.permits.alive(proven, now)
+	f.permits.alive(known, now)
 	f.run.engine.Outages.Alive(f.candidate.Candidate, now)
+}
+
+// known reports whether first content lets nobody else go to the candidate: it has answered lately, and no room holds
+// anything against it or its account that content could lift (a ramp, a trial).
+func (f *flight) known(now time.Time) bool {
+	c := f.candidate
+	return c.Health.Proven(now) && c.Breaker.Plain() && c.Cooldown.Plain() && c.Lockout.Plain()
 }
 
 // note takes over what an event or a body has said.
