@@ -79,11 +79,11 @@ func (f *flight) firstContent(now time.Time) {
 	f.run.engine.Outages.Alive(f.candidate.Candidate, now)
 }
 
-// known reports whether first content lets nobody else go to the candidate: it has answered lately, and no room holds
-// anything against it or its account that content could lift (a ramp, a trial).
+// known reports whether first content lets nobody else through: the candidate has answered lately, this attempt is no trial,
+// and nothing is held against its account or its provider that content lifts (a ramp, an outage).
 func (f *flight) known(now time.Time) bool {
 	c := f.candidate
-	return c.Health.Proven(now) && c.Breaker.Plain() && c.Cooldown.Plain() && c.Lockout.Plain()
+	return !f.probe && c.Health.Proven(now) && c.Cooldown.Plain() && c.Breaker.Quiet()
 }
 
 // note takes over what an event or a body has said.

@@ -26,6 +26,10 @@ func (h *Handle) Plain() bool {
 	return h.own.healthy() && (h.conn == nil || h.conn.healthy()) && (h.group == nil || h.group.quiet())
 }
 
+// Quiet reports that the provider is not out as a whole: then first content of an attempt that is no trial changes nothing
+// for anybody else.
+func (h *Handle) Quiet() bool { return h.group == nil || h.group.quiet() }
+
 // Peek is the ruling if Allow were called now. An open breaker that is due allows with Probe set.
 func (h *Handle) Peek(ask *resilience.Ask, now time.Time) resilience.Ruling {
 	if h.Plain() {
