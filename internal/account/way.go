@@ -26,6 +26,12 @@ func (w *journalWay) Mark() store.Mark {
 // queueBytes bounds the queue in memory.
 const queueBytes = 8 << 20
 
+// What of an empty queue is used again, in bytes and in records: what a burst needed is given back.
+const (
+	keptBytes   = 256 << 10
+	keptRecords = keptBytes / 64
+)
+
 // queue moves records through memory, for a ledger without a journal.
 type queue struct {
 	mu    sync.Mutex
@@ -58,9 +64,12 @@ func (q *queue) Next(limit int) ([][]byte, error) {
 	q.recs = q.recs[:0]
 	if q.taken == len(q.outEnds) {
 		q.mu.Lock()
-		q.in, q.out = q.out[:0], q.in
-		q.ends, q.outEnds = q.outEnds[:0], q.ends
+		q.in, q.out = emptied(q.out, keptBytes), q.in
+		q.ends, q.outEnds = emptied(q.outEnds, keptRecords), q.ends
 		q.mu.Unlock()
+		if len(q.outEnds) == 0 {
+			q.out, q.outEnds = emptied(q.out, keptBytes), emptied(q.outEnds, keptRecords)
+		}
 		q.taken = 0
 	}
 	size := 0
@@ -78,6 +87,14 @@ func (q *queue) Next(limit int) ([][]byte, error) {
 	q.bytes -= size
 	q.mu.Unlock()
 	return q.recs, nil
+}
+
+// emptied is an empty list in the memory of another one, or none when that has room for more than most.
+func emptied[T any](list []T, most int) []T {
+	if cap(list) > most {
+		return nil
+	}
+	return list[:0]
 }
 
 func (q *queue) Fill() float64 {
